@@ -1,0 +1,1 @@
+"""Retrieval-augmented generation that attaches to any Python agent framework."""

@@ -1,0 +1,56 @@
+"""The contract of an embedding model: texts and images in, vectors out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel
+
+from ..content import DataBlock, TextBlock
+
+EmbeddingInput = str | TextBlock | DataBlock
+EmbeddingMode = Literal["document", "query"]
+
+
+class EmbeddingResponse(BaseModel):
+    """One vector per input, in order."""
+
+    embeddings: list[list[float]]
+    tokens: int | None = None
+    """Tokens the provider counted."""
+
+
+class EmbeddingModelBase(ABC):
+    """Turns texts (and images, if `supports_multimodal`) into vectors.
+
+    Subclass it, set the attributes and implement `__call__`. Safe to call concurrently. A model that only has
+    `dimensions`, `supports_multimodal` and ``await model(inputs)`` giving `.embeddings` works too.
+    """
+
+    dimensions: int
+    """Length of every vector."""
+    supports_multimodal: bool = False
+    """Whether a DataBlock can be embedded."""
+    keyword_weight: float = 0.7
+    """Share of the keyword score in hybrid search, in [0, 1]. (0.7 won on every language measured.)"""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the vector space: two models with the same fingerprint give comparable vectors."""
+        return f"{type(self).__name__}:{self.dimensions}"
+
+    @abstractmethod
+    async def __call__(
+        self, inputs: Sequence[EmbeddingInput], *, mode: EmbeddingMode = "document"
+    ) -> EmbeddingResponse:
+        """Embed `inputs`.
+
+        Args:
+            inputs: Non-blank texts or blocks.
+            mode: Some models embed questions and passages differently.
+
+        Returns: `len(inputs)` finite vectors of `dimensions` numbers, in order.
+        Raises: EmbeddingError: and its subclasses. ValueError: an input is blank.
+        """

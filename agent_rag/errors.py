@@ -1,0 +1,148 @@
+"""Every error this package raises, in one tree.
+
+::
+
+    AgentRAGError
+    ├── ConfigurationError          (ValueError)       options that cannot work together
+    ├── MissingExtraError           (ImportError)      an optional dependency is not installed
+    ├── LimitExceededError          (ValueError)       an input is larger than a limit; names the limit
+    ├── ParseError                  (ValueError)       a file cannot be read; names the file
+    │   ├── UnsupportedFormatError                     no parser for this content
+    │   ├── EmptyFileError                             no bytes, or nothing in them
+    │   ├── EncryptedFileError                         a password is needed or wrong
+    │   ├── ParseLimitError         (LimitExceededError)  size, inflated size, pages, cells, pixels
+    │   ├── ParseTimeoutError       (TimeoutError)     the time limit of a worker is over
+    │   └── ParserCrashedError                         a native library ended its worker process
+    ├── ChunkError                  (ValueError)       a chunker broke its contract
+    ├── EmbeddingError              (RuntimeError)     the embedding model answered wrongly or not at all
+    │   ├── EmbeddingAuthError      (PermissionError)  the provider refused the key
+    │   └── EmbeddingTimeoutError   (TimeoutError)
+    ├── ChatError                   (RuntimeError)     the chat model answered wrongly or not at all
+    │   └── ChatTimeoutError        (TimeoutError)
+    ├── RerankError                 (RuntimeError)     a reranker answered wrongly or not at all
+    ├── FilterError                 (ValueError)       a metadata filter is malformed
+    ├── SourceError                 (OSError)          a path or URL to ingest cannot be read
+    └── StoreError                  (RuntimeError)     a vector store failed
+        ├── CollectionNotFoundError (LookupError)
+        ├── DimensionMismatchError  (ValueError)       vectors of another size than the collection's
+        ├── ModelMismatchError      (ValueError)       same size, another embedding model
+        ├── RecordError             (ValueError)       a record that cannot be stored
+        ├── StoreClosedError                           used outside its ``async with`` block
+        ├── StoreLockedError        (OSError)          another process or object holds the folder
+        └── StoreUnavailableError   (ConnectionError)  the server does not answer
+
+Each class also inherits the builtin a caller would guess, so ``except ValueError`` works. A message says
+what happened, with which values, and what to do.
+"""
+
+
+class AgentRAGError(Exception):
+    """Root of all errors of this package."""
+
+
+class ConfigurationError(AgentRAGError, ValueError):
+    """Options that are missing, wrong, or cannot work together."""
+
+
+class MissingExtraError(AgentRAGError, ImportError):
+    """An optional dependency is not installed; the message holds the exact install line."""
+
+
+class LimitExceededError(AgentRAGError, ValueError):
+    """An input is larger than a limit; the message names the limit and the option that raises it."""
+
+
+class ParseError(AgentRAGError, ValueError):
+    """A file cannot be read; the message names the file."""
+
+
+class UnsupportedFormatError(ParseError):
+    """No parser is registered for this content."""
+
+
+class EmptyFileError(ParseError):
+    """The file has no bytes."""
+
+
+class EncryptedFileError(ParseError):
+    """The file needs a password, or the given one is wrong."""
+
+
+class ParseLimitError(ParseError, LimitExceededError):
+    """The file is larger than a limit of its parser."""
+
+
+class ParseTimeoutError(ParseError, TimeoutError):
+    """Parsing took longer than its time limit."""
+
+
+class ParserCrashedError(ParseError):
+    """A native library ended the worker process that parsed the file."""
+
+
+class ChunkError(AgentRAGError, ValueError):
+    """A chunker broke its contract, or made more chunks than allowed."""
+
+
+class EmbeddingError(AgentRAGError, RuntimeError):
+    """The embedding model answered wrongly or not at all."""
+
+
+class EmbeddingAuthError(EmbeddingError, PermissionError):
+    """The provider refused the key."""
+
+
+class EmbeddingTimeoutError(EmbeddingError, TimeoutError):
+    """The provider did not answer in time."""
+
+
+class ChatError(AgentRAGError, RuntimeError):
+    """The chat model answered wrongly or not at all."""
+
+
+class ChatTimeoutError(ChatError, TimeoutError):
+    """The chat model did not answer in time."""
+
+
+class RerankError(AgentRAGError, RuntimeError):
+    """A reranker answered wrongly or not at all."""
+
+
+class FilterError(AgentRAGError, ValueError):
+    """A metadata filter is malformed; the message says which part and what is allowed."""
+
+
+class SourceError(AgentRAGError, OSError):
+    """A path or URL to ingest cannot be read."""
+
+
+class StoreError(AgentRAGError, RuntimeError):
+    """A vector store failed."""
+
+
+class CollectionNotFoundError(StoreError, LookupError):
+    """The collection does not exist."""
+
+
+class DimensionMismatchError(StoreError, ValueError):
+    """Vectors of another size than the collection holds."""
+
+
+class ModelMismatchError(StoreError, ValueError):
+    """The collection was built with another embedding model of the same vector size."""
+
+
+class RecordError(StoreError, ValueError):
+    """A record that cannot be stored: non-finite vector, metadata that is not JSON, a bad id."""
+
+
+class StoreClosedError(StoreError):
+    """The store is used outside its ``async with`` block."""
+
+
+class StoreLockedError(StoreError, OSError):
+    """Another process or object holds the folder of an embedded store."""
+
+
+class StoreUnavailableError(StoreError, ConnectionError):
+    """The server of a store does not answer."""

@@ -1,0 +1,200 @@
+"""Filters as JSON: the form that models write, checked against declared fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from ..errors import FilterError
+from .language import (
+    OPERATORS,
+    And,
+    Condition,
+    Filter,
+    Not,
+    Or,
+    Scalar,
+    as_filter,
+    conditions_of,
+    range_value,
+    scalars_equal,
+)
+
+
+class FilterField(BaseModel):
+    """A metadata field that a model may filter by."""
+
+    type: Literal["text", "number", "boolean", "date", "list"] = "text"
+    """`list` is a list of text."""
+    values: list[Scalar] | None = None
+    """The allowed values; None allows any."""
+    description: str | None = Field(default=None, max_length=500)
+
+
+_OPERATORS_OF: dict[str, tuple[str, ...]] = {
+    "text": ("eq", "ne", "in", "not_in", "is_null", "exists"),
+    "boolean": ("eq", "ne", "is_null", "exists"),
+    "number": ("eq", "ne", "gt", "gte", "lt", "lte", "between", "in", "not_in", "is_null", "exists"),
+    "date": ("eq", "ne", "gt", "gte", "lt", "lte", "between", "is_null", "exists"),
+    "list": ("contains", "contains_any", "contains_all", "is_null", "exists"),
+}
+_JSON_TYPE = {"text": "string", "number": "number", "boolean": "boolean", "date": "string", "list": "string"}
+_MAX_DEPTH = 8
+
+
+def filter_schema(fields: Mapping[str, FilterField]) -> dict[str, Any]:
+    """JSON schema of the filters a model may write over `fields`, in a stable order.
+
+    A node is a condition ``{"field", "operator", "value"}`` or ``{"operator": "and"|"or"|"not", "value": [nodes]}``.
+    """
+    conditions = []
+    for name, field in sorted(fields.items()):
+        item: dict[str, Any] = {"type": _JSON_TYPE[field.type]}
+        if field.values is not None:
+            item = {"enum": list(field.values)}
+        elif field.type == "date":
+            item["description"] = "ISO 8601 date or datetime"
+        condition: dict[str, Any] = {
+            "type": "object",
+            "properties": {
+                "field": {"const": name},
+                "operator": {"enum": list(_OPERATORS_OF[field.type])},
+                "value": {"anyOf": [item, {"type": "array", "items": item}, {"type": "boolean"}, {"type": "null"}]},
+            },
+            "required": ["field", "operator"],
+            "additionalProperties": False,
+        }
+        if field.description:
+            condition["description"] = field.description
+        conditions.append(condition)
+    combination = {
+        "type": "object",
+        "properties": {
+            "operator": {"enum": ["and", "or", "not"]},
+            "value": {
+                "type": "array",
+                "items": {"type": "object"},
+                "description": "nodes of this same schema",
+            },
+        },
+        "required": ["operator", "value"],
+        "additionalProperties": False,
+    }
+    return {"anyOf": [*conditions, combination]}
+
+
+def parse_filter(
+    value: Any,
+    fields: Mapping[str, FilterField] | None = None,
+    *,
+    max_values: int = 100,
+    max_conditions: int = 64,
+) -> Filter | None:
+    """Read a filter written as JSON (an object, or text holding one): a node, or a plain mapping.
+
+    Args:
+        fields: The fields, types and values that are allowed; None allows any field.
+
+    Raises: FilterError: what is wrong and what is allowed, in words that a model can act on.
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise FilterError(f"filter is not valid JSON: {error}") from None
+    if value is None or value == {}:
+        return None
+    if not isinstance(value, Mapping):
+        raise FilterError(f"filter must be an object, got {type(value).__name__}")
+    parsed = _parse_node(value, 0)
+    conditions = conditions_of(parsed)
+    if len(conditions) > max_conditions:
+        raise FilterError(f"filter has {len(conditions)} conditions; at most {max_conditions} are allowed")
+    for condition in conditions:
+        if isinstance(condition.value, tuple) and len(condition.value) > max_values:
+            raise FilterError(f"filter on {condition.field!r} lists more than {max_values} values")
+        if fields is not None:
+            _check_declared(condition, fields)
+    return parsed
+
+
+def to_json(value: Filter) -> dict[str, Any]:
+    """The JSON node of a filter; `parse_filter` reads it back."""
+    match value:
+        case And(filters):
+            return {"operator": "and", "value": [to_json(part) for part in filters]}
+        case Or(filters):
+            return {"operator": "or", "value": [to_json(part) for part in filters]}
+        case Not(inner):
+            return {"operator": "not", "value": [to_json(inner)]}
+        case Condition(field, operator, operand):
+            operand = list(operand) if isinstance(operand, tuple) else operand
+            return {"field": field, "operator": operator, "value": operand}
+    raise FilterError(f"unknown filter {value!r}")
+
+
+def _parse_node(node: Any, depth: int) -> Filter:
+    if depth > _MAX_DEPTH:
+        raise FilterError(f"filter is nested more than {_MAX_DEPTH} deep")
+    if not isinstance(node, Mapping):
+        raise FilterError(f"a filter node must be an object, got {node!r}")
+    operator = node.get("operator")
+    if isinstance(operator, str) and "operator" in node and set(node) <= {"field", "operator", "value"}:
+        operator = operator.lower().replace(" ", "_")
+        if operator in ("and", "or", "not"):
+            return _parse_combination(operator, node.get("value"), depth)
+        if operator not in OPERATORS:
+            raise FilterError(
+                f"unknown operator {operator!r}; use one of {', '.join((*OPERATORS, 'and', 'or', 'not'))}"
+            )
+        if not isinstance(node.get("field"), str):
+            raise FilterError(f"a condition needs a field name: {dict(node)!r}")
+        return Condition(node["field"], operator, node.get("value"))  # type: ignore[arg-type]
+    parsed = as_filter(node)
+    return And(()) if parsed is None else parsed
+
+
+def _parse_combination(operator: str, value: Any, depth: int) -> Filter:
+    nodes = [value] if isinstance(value, Mapping) else value
+    if not isinstance(nodes, list) or not nodes:
+        raise FilterError(f"{operator!r} takes a list of filter nodes as its value")
+    parts = tuple(_parse_node(part, depth + 1) for part in nodes)
+    if operator == "not":
+        return Not(parts[0] if len(parts) == 1 else And(parts))
+    return And(parts) if operator == "and" else Or(parts)
+
+
+def _check_declared(condition: Condition, fields: Mapping[str, FilterField]) -> None:
+    field = fields.get(condition.field)
+    if field is None:
+        raise FilterError(f"unknown filter field {condition.field!r}; allowed fields: {', '.join(sorted(fields))}")
+    allowed = _OPERATORS_OF[field.type]
+    if condition.operator not in allowed:
+        raise FilterError(
+            f"operator {condition.operator!r} does not fit the {field.type} field {condition.field!r}; "
+            f"use one of {', '.join(allowed)}"
+        )
+    if condition.operator in ("is_null", "exists"):
+        return
+    values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
+    for value in values:
+        if field.values is not None and not any(scalars_equal(value, item) for item in field.values):
+            raise FilterError(f"{condition.field!r} has no value {value!r}; allowed: {field.values}")
+        if field.values is None and value is not None and not _fits(value, field.type):
+            raise FilterError(f"{condition.field!r} is a {field.type} field; {value!r} does not fit")
+
+
+def _fits(value: Scalar, kind: str) -> bool:
+    match kind:
+        case "boolean":
+            return isinstance(value, bool)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "date":
+            ordinal = range_value(value)
+            return ordinal is not None and ordinal[0] == "date"
+        case _:
+            return isinstance(value, str)

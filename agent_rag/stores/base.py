@@ -1,0 +1,306 @@
+"""The contract of a vector store.
+
+The seed's seven methods are enough for a third-party store: the KnowledgeBase then calls it with the seed's arguments
+only. A store that does more says so in `capabilities` and passes that level of `agent_rag.testing.StoreContract`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+from pydantic import BaseModel
+
+from ..documents import Chunk, ChunkKey, DocumentSummary, Signals, VectorRecord, VectorSearchResult
+from ..filters import FilterLike
+
+FORMAT_VERSION = 1
+
+Capability = Literal["filter", "keyword", "scope", "replace", "fetch", "iterate"]
+"""
+filter   `metadata_filter` takes the whole filter language, not only equality
+keyword  `retrieve` takes texts: BM25 over `retrieval.lexical` tokens
+scope    two scopes may use one document id
+replace  `replace` is atomic, and `delete` returns the number of chunks
+fetch    `fetch`, `list_chunks`, `count`, `delete_by_filter`, `retrieve`, `collection_info` exist
+iterate  `iterate` exists
+"""
+NATIVE: frozenset[Capability] = frozenset({"filter", "keyword", "scope", "replace", "fetch", "iterate"})
+
+
+class CollectionInfo(BaseModel):
+    """What a collection remembers of itself."""
+
+    name: str
+    dimensions: int
+    """0 for a collection without vectors (keyword search only)."""
+    fingerprint: str | None = None
+    """Embedding model it was built with; None until known."""
+    distance: str = "Cosine"
+    format_version: int = FORMAT_VERSION
+
+
+class Scored(NamedTuple):
+    """A chunk's identity with one score; higher is better."""
+
+    key: ChunkKey
+    score: float
+
+
+RankFunction = Callable[[list[list[Scored]], list[list[Scored]], dict[ChunkKey, Signals]], list[Scored]]
+"""``rank(semantic, keyword, signals)``: one list per vector and per text, best first, and every candidate's signals;
+returns what to keep, best first."""
+
+
+@dataclass(frozen=True)
+class RetrieveRequest:
+    """One search, run by a store against one state of the collection."""
+
+    vectors: Sequence[Sequence[float]] = ()
+    texts: Sequence[str] = ()
+    limit: int = 5
+    candidates: int = 100
+    """Length of each list that goes into `rank`."""
+    metadata_filter: FilterLike | None = None
+    rank: RankFunction | None = None
+    """None: a single list is passed through."""
+
+
+# What a store must be able to do for `retrieve`, as steps that a driver answers (see `retrieve_steps`).
+@dataclass(frozen=True)
+class Nearest:
+    """Best `limit` chunks by similarity to `vector`; only among `keys` where given. Answer: list[Scored]."""
+
+    vector: Sequence[float]
+    limit: int
+    metadata_filter: FilterLike | None
+    keys: Sequence[ChunkKey] | None = None
+
+
+@dataclass(frozen=True)
+class Keyword:
+    """Best `limit` chunks by BM25 of `text`, scores above 0 only. Answer: list[Scored]."""
+
+    text: str
+    limit: int
+    metadata_filter: FilterLike | None
+
+
+@dataclass(frozen=True)
+class Get:
+    """The chunks of `keys`. Answer: dict[ChunkKey, Chunk]; missing ones are left out."""
+
+    keys: Sequence[ChunkKey]
+
+
+Step = Nearest | Keyword | Get
+
+
+def retrieve_steps(request: RetrieveRequest) -> Generator[Step, Any, list[VectorSearchResult]]:
+    """The search itself, without I/O: yields steps and receives their answers, so that an embedded store can drive it
+    inside one thread job and a server store inside one transaction.
+
+    Every candidate ends with its semantic signal when there is a vector, also one that only a keyword list found.
+    """
+    semantic: list[list[Scored]] = []
+    for vector in request.vectors:
+        semantic.append((yield Nearest(vector, request.candidates, request.metadata_filter)))
+    keyword: list[list[Scored]] = []
+    for text in request.texts:
+        keyword.append((yield Keyword(text, request.candidates, request.metadata_filter)))
+    if request.vectors and keyword:
+        seen = [{hit.key for hit in ranking} for ranking in semantic]
+        found = dict.fromkeys(hit.key for ranking in (*semantic, *keyword) for hit in ranking)
+        extra = []
+        for vector, known in zip(request.vectors, seen, strict=True):
+            missing = [key for key in found if key not in known]
+            extra.append((yield Nearest(vector, len(missing), None, missing)) if missing else [])
+    else:
+        extra = []
+    signals = _signals(semantic, extra, keyword)
+    if request.rank is not None:
+        ranked = request.rank(semantic, keyword, signals)
+    else:
+        ranked = next(iter(semantic or keyword), [])
+    ranked = ranked[: request.limit]
+    chunks: Mapping[ChunkKey, Chunk] = (yield Get([hit.key for hit in ranked])) if ranked else {}
+    return [
+        VectorSearchResult(
+            score=hit.score,
+            document_id=hit.key.document_id,
+            chunk=chunks[hit.key],
+            signals=signals.get(hit.key, Signals()),
+            scope=hit.key.scope,
+        )
+        for hit in ranked
+        if hit.key in chunks
+    ]
+
+
+def _signals(
+    semantic: list[list[Scored]], extra: list[list[Scored]], keyword: list[list[Scored]]
+) -> dict[ChunkKey, Signals]:
+    cosines: dict[ChunkKey, float] = {}
+    for hit in (hit for ranking in (*semantic, *extra) for hit in ranking):
+        cosines[hit.key] = max(hit.score, cosines.get(hit.key, hit.score))
+    weights: dict[ChunkKey, float] = {}
+    for hit in (hit for ranking in keyword for hit in ranking):
+        weights[hit.key] = max(hit.score, weights.get(hit.key, hit.score))
+    return {
+        key: Signals(semantic=cosines.get(key), keyword=weights.get(key)) for key in dict.fromkeys((*cosines, *weights))
+    }
+
+
+@dataclass
+class StoreHealth:
+    """Answer of `ping`."""
+
+    ok: bool
+    detail: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+class VectorStoreBase(ABC):
+    """Where records live.
+
+    Use it inside ``async with store:``; entering opens the connection, leaving closes it, and a closed store raises
+    StoreClosedError. Arguments are never changed. Scores follow DESIGN: higher is better, cosine in [-1, 1] for cosine
+    collections, negated distance otherwise. Equal scores are ordered by (scope, document id, chunk index).
+    """
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        return None
+
+    # --- the seed's seven methods ---
+
+    @abstractmethod
+    async def create_collection(self, name: str, dimensions: int) -> None:
+        """Create an empty collection; nothing happens when it exists."""
+
+    @abstractmethod
+    async def delete_collection(self, name: str) -> None:
+        """Drop a collection with all its records; nothing happens when it does not exist."""
+
+    @abstractmethod
+    async def has_collection(self, name: str) -> bool:
+        """Whether the collection exists."""
+
+    @abstractmethod
+    async def insert(self, collection: str, records: list[VectorRecord]) -> None:
+        """Add records; one with the same (scope, document id, chunk index) is overwritten, the last one wins."""
+
+    @abstractmethod
+    async def delete(self, collection: str, document_id: str, metadata_filter: Any = None) -> int | None:
+        """Remove every record of a document, within `metadata_filter`. Returns the number of chunks removed."""
+
+    @abstractmethod
+    async def search(
+        self, collection: str, query_vector: list[float], top_k: int = 5, metadata_filter: Any = None
+    ) -> list[VectorSearchResult]:
+        """The `top_k` most similar records, best first; [] when `top_k` <= 0."""
+
+    @abstractmethod
+    async def list_documents(self, collection: str, metadata_filter: Any = None) -> list[DocumentSummary]:
+        """Every document, ordered by (scope, document id). A filter looks at the document's metadata."""
+
+    # --- more, for stores that declare it in `capabilities` ---
+
+    async def open_collection(self, name: str, dimensions: int, *, fingerprint: str | None = None) -> CollectionInfo:
+        """Create the collection if it does not exist, and return what it is. `fingerprint` is recorded when new, or
+        when the collection has none yet. Comparing is the caller's part."""
+        raise self._lacks("fetch")
+
+    async def collection_info(self, name: str) -> CollectionInfo | None:
+        """None when the collection does not exist."""
+        raise self._lacks("fetch")
+
+    async def list_collections(self) -> list[str]:
+        """Names, sorted."""
+        raise self._lacks("fetch")
+
+    async def replace(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        *,
+        scope: str = "",
+    ) -> int:
+        """Publish whole documents: what was stored under their ids in `scope` is gone, and `records` are there.
+
+        A reader sees the old version or the new one of a document, never a mixture and never neither; two concurrent
+        writers leave exactly one version; a crash leaves one whole version.
+
+        Args:
+            documents: One summary per document; `list_documents` gives it back. Its scope is `scope`.
+            records: All chunks of these documents. Their scope is `scope`.
+
+        Returns: Number of chunks that were there before.
+        Raises: ValueError: a document id occurs twice, or a record belongs to none of `documents`.
+        """
+        raise self._lacks("replace")
+
+    async def delete_documents(
+        self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None
+    ) -> int:
+        """Remove whole documents within `metadata_filter`; unknown ids are skipped. Returns the chunks removed."""
+        raise self._lacks("replace")
+
+    async def delete_by_filter(self, collection: str, metadata_filter: FilterLike) -> list[str]:
+        """Remove whole documents whose document metadata matches. Returns their ids, sorted."""
+        raise self._lacks("fetch")
+
+    async def retrieve(self, collection: str, request: RetrieveRequest) -> list[VectorSearchResult]:
+        """Semantic and keyword search, ranked by `request.rank`, over one state of the collection."""
+        raise self._lacks("fetch")
+
+    async def fetch(
+        self,
+        collection: str,
+        keys: Sequence[ChunkKey],
+        metadata_filter: FilterLike | None = None,
+        *,
+        with_vectors: bool = False,
+    ) -> list[VectorRecord]:
+        """Exact chunks, in the order of `keys`; missing ones are left out."""
+        raise self._lacks("fetch")
+
+    async def list_chunks(
+        self,
+        collection: str,
+        document_id: str,
+        *,
+        offset: int = 0,
+        limit: int = 30,
+        metadata_filter: FilterLike | None = None,
+        with_vectors: bool = False,
+    ) -> list[VectorRecord]:
+        """Chunks of one document with ``offset <= chunk_index < offset + limit``, by (scope, chunk index)."""
+        raise self._lacks("fetch")
+
+    async def count(self, collection: str, metadata_filter: FilterLike | None = None) -> int:
+        """Number of chunks whose own metadata matches."""
+        raise self._lacks("fetch")
+
+    def iterate(
+        self, collection: str, metadata_filter: FilterLike | None = None, *, batch_size: int = 500
+    ) -> AsyncIterator[VectorRecord]:
+        """Every record with its vector, by (scope, document id, chunk index), in bounded memory."""
+        raise self._lacks("iterate")
+
+    async def ping(self) -> StoreHealth:
+        """Whether the store answers, for `agent-rag doctor`."""
+        return StoreHealth(ok=True)
+
+    def _lacks(self, capability: Capability) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} does not have the capability {capability!r}")
