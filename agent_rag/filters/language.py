@@ -236,9 +236,9 @@ def _condition_matches(operator: str, stored: Any, operand: Any) -> bool:
         stored = date_text(stored)
     match operator:
         case "exists":
-            return (stored is not _MISSING) == operand
+            return (stored is not _MISSING) is operand
         case "is_null":
-            return (stored is _MISSING or stored is None) == operand
+            return (stored is _MISSING or stored is None) is operand
         case "eq":
             return scalars_equal(stored, operand)
         case "ne":
