@@ -69,6 +69,8 @@ class Chunk(BaseModel):
     None where the chunker had to write the text anew (JSON, a repeated table header)."""
     heading_path: list[str] = Field(default_factory=list)
     """Titles above the chunk, outermost first."""
+    document_id: str | None = None
+    """Id of its document, once it is stored."""
     title: str | None = None
     """Title of its document."""
     uri: str | None = None

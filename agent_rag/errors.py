@@ -35,6 +35,8 @@ Each class also inherits the builtin a caller would guess, so ``except ValueErro
 what happened, with which values, and what to do.
 """
 
+import re
+
 
 class AgentRAGError(Exception):
     """Root of all errors of this package."""
@@ -146,3 +148,20 @@ class StoreLockedError(StoreError, OSError):
 
 class StoreUnavailableError(StoreError, ConnectionError):
     """The server of a store does not answer."""
+
+
+_NAME = r"api[-_]?key|access[-_]?token|token|password|passwd|secret"
+_SECRETS = (
+    (re.compile(r"(?<=://)[^/\s@]+(?=@)"), "***"),
+    (re.compile(r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|apikey)?\s*)[^\s\"',;]+"), r"\1***"),
+    (re.compile(rf"(?i)\b((?:{_NAME})[\"']?\s*[:=]\s*[\"']?)[^\s\"',;&]+"), r"\1***"),
+    (re.compile(r"(?i)\bbearer\s+[\w.~+/=-]{8,}"), "Bearer ***"),
+    (re.compile(r"\b(?:sk|pk|rk|ghp|xox[bp])[-_][\w-]{8,}"), "***"),
+)
+
+
+def redact(text: str) -> str:
+    """`text` without what looks like a secret: credentials in URLs, keys, tokens, passwords."""
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
