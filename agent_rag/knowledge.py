@@ -1,0 +1,662 @@
+"""The KnowledgeBase: the only door to a store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import posixpath
+import unicodedata
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from .content import DataBlock, TextBlock
+from .documents import (
+    Chunk,
+    ChunkKey,
+    DocumentSummary,
+    Signals,
+    VectorRecord,
+    VectorSearchResult,
+    scope_key,
+    storable_metadata,
+)
+from .embeddings.base import EmbeddingInput, EmbeddingMode, EmbeddingModelBase
+from .errors import (
+    CollectionNotFoundError,
+    ConfigurationError,
+    DimensionMismatchError,
+    EmbeddingAuthError,
+    EmbeddingError,
+    EmbeddingTimeoutError,
+    ModelMismatchError,
+)
+from .events import DocumentsDeleted, DocumentsReplaced, EventCallback, Trigger, emit
+from .filters import Condition, FilterLike, all_of, as_filter, matches
+from .filters.language import conditions_of
+from .limits import Limits
+from .retrieval.rank import Fusion, best_score, collapse, hybrid
+from .stores.base import NATIVE, CollectionInfo, RetrieveRequest, Scored, VectorStoreBase
+from .stores.seed import SeedStoreAdapter
+
+if TYPE_CHECKING:
+    from .ingest import IngestReport
+
+logger = logging.getLogger("agent_rag")
+
+SearchMode = Literal["hybrid", "semantic", "keyword"]
+Query = str | TextBlock | DataBlock
+Scope = Mapping[str, Any] | None
+
+_EMBED_BATCH = 512
+
+
+class Document(BaseModel):
+    """One document to write: all its chunks at once."""
+
+    document_id: str
+    chunks: list[Chunk]
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    title: str | None = None
+    uri: str | None = None
+    source: str | None = None
+    """Default: the source of the first chunk."""
+    state: dict[str, str] = Field(default_factory=dict)
+    """Kept with the document for ingestion; see DocumentSummary.state."""
+
+
+class WriteReport(BaseModel):
+    """What writing documents did."""
+
+    chunk_count: int = 0
+    """Chunks stored."""
+    replaced_chunks: int = 0
+    """Chunks of earlier versions that are gone."""
+    embedded: int = 0
+    """Vectors computed; the rest was reused."""
+    blank_left_out: int = 0
+    images_left_out: int = 0
+    """Images that a text-only model cannot index because they have no caption."""
+
+
+class KnowledgeBase:
+    """Binds an embedding model, a vector store, a collection and, for tenants, a scope.
+
+    It does not open or close the store: enter the store with ``async with`` first. Safe for concurrent use.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        embedding_model: EmbeddingModelBase | Any | None,
+        vector_store: VectorStoreBase,
+        collection: str,
+        metadata_filter: Mapping[str, Any] | Callable[[], Scope] | None = None,
+        *,
+        fusion: Fusion = "convex",
+        keyword_weight: float | None = None,
+        candidates: int = 100,
+        limits: Limits | None = None,
+        on_event: EventCallback | None = None,
+    ) -> None:
+        """
+        Args:
+            name: Short name, shown to models that choose among several.
+            description: What can be found here, for the same readers.
+            embedding_model: None: keyword search only. Anything with `dimensions`, `supports_multimodal` and
+                ``await model(inputs)`` giving `.embeddings` works.
+            collection: Created on the first write, sized to the model.
+            metadata_filter: Scope of this handle, as field -> scalar: part of every record's identity, forced onto
+                every record written, required of every record read, listed or deleted. A callable is asked at each
+                operation. None: no scope; reads see every scope.
+            fusion: How hybrid search combines its two lists: "convex" (min-max, weighted), "rrf" or "dbsf".
+            keyword_weight: Share of the keyword score in "convex" hybrid search; default: the model's.
+            candidates: Length of each list that is fused.
+            on_event: Called with `DocumentsReplaced` and `DocumentsDeleted` after the store acknowledged.
+
+        Raises: ConfigurationError: an option is out of range.
+        """
+        if not name or not collection:
+            raise ConfigurationError(f"a KnowledgeBase needs a name and a collection, got {name=} {collection=}")
+        if keyword_weight is not None and not 0 <= keyword_weight <= 1:
+            raise ConfigurationError(f"keyword_weight is {keyword_weight}; it is a share, from 0 to 1")
+        self.name = name
+        self.description = description
+        self.embedding_model = embedding_model
+        self.vector_store = vector_store
+        self.collection = collection
+        self.limits = limits or Limits()
+        self._metadata_filter = metadata_filter
+        self._fusion = fusion
+        self._keyword_weight = (
+            keyword_weight if keyword_weight is not None else getattr(embedding_model, "keyword_weight", 0.7)
+        )
+        self._candidates = candidates
+        self._on_event = on_event
+        native = vector_store.capabilities >= NATIVE - {"keyword", "iterate"}
+        self._store: VectorStoreBase = vector_store if native else SeedStoreAdapter(vector_store, self._dimensions)
+        self._info: CollectionInfo | None = None
+        self._opening = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"KnowledgeBase({self.name!r}, collection={self.collection!r})"
+
+    @property
+    def atomic(self) -> bool:
+        """Whether replacing a document is atomic; it is not on a third-party store with the seed's seven methods."""
+        return self._store is self.vector_store
+
+    @property
+    def default_mode(self) -> SearchMode:
+        """Hybrid where the store can, else semantic; keyword without an embedding model."""
+        if self.embedding_model is None:
+            return "keyword"
+        return "hybrid" if "keyword" in self._store.capabilities else "semantic"
+
+    @property
+    def metadata_filter(self) -> dict[str, Any] | None:
+        """The scope as it is now; a callable is asked."""
+        scope = self._metadata_filter() if callable(self._metadata_filter) else self._metadata_filter
+        return dict(scope) if scope else None
+
+    # --- writing ---
+
+    async def insert_document(
+        self,
+        chunks: Sequence[Chunk],
+        document_id: str | None = None,
+        document_metadata: Mapping[str, Any] | None = None,
+        *,
+        title: str | None = None,
+        uri: str | None = None,
+        trigger: Trigger = "user",
+    ) -> str:
+        """Write `chunks` as one document; a known `document_id` is replaced whole.
+
+        Everything is embedded before anything is written, so a failure leaves what was there. Metadata of the scope
+        wins over the chunk's, the chunk's over `document_metadata`. No chunks: nothing happens.
+
+        Returns: The document id, new when None was given.
+        Raises: EmbeddingError, StoreError, RecordError, LimitExceededError; DimensionMismatchError and
+            ModelMismatchError when the collection belongs to another model.
+        """
+        document_id = document_id or uuid.uuid4().hex
+        if chunks:
+            document = Document(
+                document_id=document_id,
+                chunks=list(chunks),
+                metadata=dict(document_metadata or {}),
+                title=title,
+                uri=uri,
+            )
+            await self.replace_documents([document], trigger=trigger)
+        return document_id
+
+    async def replace_documents(
+        self,
+        documents: Sequence[Document],
+        *,
+        trigger: Trigger = "user",
+        known_vectors: Mapping[str, list[float]] | None = None,
+    ) -> WriteReport:
+        """Write whole documents, each replacing what was stored under its id in this scope.
+
+        One without a chunk that can be indexed is removed.
+
+        Args:
+            documents: With different ids.
+            trigger: Who asked for it, for the audit event.
+            known_vectors: Vectors of this model by `indexed_text`, to save embedding it again.
+
+        Raises: ValueError: an id occurs twice. Otherwise as `insert_document`.
+        """
+        scope = self.metadata_filter
+        self._check_documents(documents)
+        report = WriteReport()
+        prepared = [self._prepare(document, scope, report) for document in documents]
+        await self._open()
+        vectors = await self._vectors(
+            [chunk for document in prepared for chunk in document.chunks], known_vectors, report
+        )
+        key = scope_key(scope)
+        records: list[VectorRecord] = []
+        for document in prepared:
+            for chunk in document.chunks:
+                records.append(
+                    VectorRecord.model_construct(
+                        vector=vectors[len(records)], document_id=document.document_id, chunk=chunk, scope=key
+                    )
+                )
+        full = [_summary(document, key) for document in prepared if document.chunks]
+        empty = [document.document_id for document in prepared if not document.chunks]
+        if full:
+            report.replaced_chunks += await self._store.replace(self.collection, full, records, scope=key)
+        if empty:
+            report.replaced_chunks += await self._store.delete_documents(self.collection, empty, as_filter(scope))
+        report.chunk_count = len(records)
+        await emit(
+            self._on_event,
+            DocumentsReplaced(
+                knowledge_base=self.name,
+                document_ids=tuple(document.document_id for document in documents),
+                chunk_count=len(records),
+                trigger=trigger,
+            ),
+        )
+        return report
+
+    async def delete_document(self, document_id: str, *, trigger: Trigger = "user") -> int:
+        """Remove a document. An id that is not there is also tried as a path: ``./x/a.txt``, or that of the file.
+
+        Returns: The number of chunks removed; 0 for an unknown id.
+        """
+        removed = await self.delete_documents([document_id], trigger=trigger)
+        if removed == 0 and (other := await self._id_of_path(document_id)) is not None:
+            removed = await self.delete_documents([other], trigger=trigger)
+        return removed
+
+    async def delete_documents(self, document_ids: Sequence[str], *, trigger: Trigger = "user") -> int:
+        """Remove documents; unknown ids are skipped. Returns the number of chunks removed.
+
+        Raises: ValueError: an id occurs twice.
+        """
+        _reject_duplicates(document_ids)
+        if not document_ids or await self._existing() is None:
+            return 0
+        removed = await self._store.delete_documents(self.collection, document_ids, as_filter(self.metadata_filter))
+        await self._deleted(document_ids, removed, trigger)
+        return removed
+
+    async def delete_by_filter(self, filter: FilterLike, *, trigger: Trigger = "user") -> list[str]:
+        """Remove the documents whose metadata matches `filter`. Returns their ids, sorted."""
+        if await self._existing() is None:
+            return []
+        scoped = all_of(self.metadata_filter, filter)
+        if scoped is None:
+            raise ConfigurationError("delete_by_filter needs a filter; to remove everything, drop the collection")
+        document_ids = await self._store.delete_by_filter(self.collection, scoped)
+        await self._deleted(document_ids, len(document_ids), trigger)
+        return document_ids
+
+    # --- reading ---
+
+    async def search(
+        self,
+        queries: Query | Sequence[Query],
+        top_k: int = 5,
+        score_threshold: float | None = None,
+        *,
+        mode: SearchMode | None = None,
+        filter: FilterLike | None = None,
+        distinct: bool = False,
+    ) -> list[VectorSearchResult]:
+        """Find chunks.
+
+        Args:
+            queries: One or several; several are merged. Images are dropped when the model cannot embed them.
+            top_k: Number of hits in all; <= 0 gives none.
+            score_threshold: Least score to keep a hit: the cosine in semantic and hybrid mode, BM25 in keyword mode.
+            mode: Default: `default_mode`. The score is the cosine ("semantic"), BM25 ("keyword"), or an ordering in
+                [0, 1] ("hybrid"); each hit carries its `signals` as well.
+            filter: On the chunk's metadata, ANDed with the scope.
+            distinct: One hit per text; it lists the others in `also_in`.
+
+        Returns: Best first. [] is a normal answer: nothing passed.
+        Raises: ConfigurationError: the mode needs a model or a store that is not there. LimitExceededError,
+            FilterError, EmbeddingError, StoreError.
+        """
+        mode = mode or self.default_mode
+        self._check_mode(mode)
+        self.limits.check("results", top_k, f"top_k of a search in {self.name!r}")
+        texts, blocks = self._usable(queries)
+        if top_k <= 0 or not (texts or (blocks and mode != "keyword")):
+            return []
+        if await self._existing() is None:
+            return []
+        scope = self._scope_filter()
+        vectors = await self._embed([*texts, *blocks], "query") if mode != "keyword" else []
+        request = RetrieveRequest(
+            vectors=vectors,
+            texts=texts if mode != "semantic" else [],
+            limit=self._candidates if distinct else top_k,
+            candidates=max(self._candidates, top_k) if mode == "hybrid" or distinct else top_k,
+            metadata_filter=all_of(scope, self._checked(filter)),
+            rank=self._rank(mode, score_threshold),
+        )
+        results = await self._store.retrieve(self.collection, request)
+        results = self._vetted(results, scope, mode, score_threshold)
+        results = (collapse(results) if distinct else results)[:top_k]
+        return [result.model_copy(update={"knowledge_base": self.name}) for result in results]
+
+    async def fetch(self, chunk_ids: Sequence[str]) -> list[Chunk]:
+        """Exact chunks by ``<document_id>:<index>``, in the order asked; missing ones are left out.
+
+        Raises: ValueError: an id is not of that form.
+        """
+        scope = self.metadata_filter
+        keys = [ChunkKey.from_chunk_id(chunk_id, scope=scope_key(scope)) for chunk_id in chunk_ids]
+        if not keys or await self._existing() is None:
+            return []
+        records = await self._store.fetch(self.collection, keys, as_filter(scope))
+        return [record.chunk for record in records]
+
+    async def list_documents(self, *, filter: FilterLike | None = None) -> list[DocumentSummary]:
+        """Every document of this scope, by id. `filter` looks at the document's metadata."""
+        if await self._existing() is None:
+            return []
+        scope = self.metadata_filter
+        listed = await self._store.list_documents(self.collection, all_of(scope, self._checked(filter)))
+        return [summary for summary in listed if scope is None or matches(scope, summary.metadata)]
+
+    async def list_chunks(self, document_id: str, *, offset: int = 0, limit: int = 30) -> list[Chunk]:
+        """Chunks of one document with ``offset <= chunk_index < offset + limit``, in order."""
+        records = await self._records(document_id, offset=offset, limit=limit)
+        return [record.chunk for record in records]
+
+    async def count(self, *, filter: FilterLike | None = None) -> int:
+        """Number of chunks in this scope whose metadata matches."""
+        if await self._existing() is None:
+            return 0
+        return await self._store.count(self.collection, all_of(self.metadata_filter, self._checked(filter)))
+
+    async def known_vectors(self, document_ids: Sequence[str]) -> dict[str, list[float]]:
+        """Stored vectors of these documents by `indexed_text`, for `replace_documents`."""
+        known: dict[str, list[float]] = {}
+        for document_id in document_ids:
+            records = await self._records(document_id, offset=0, limit=self.limits.chunks_per_document, vectors=True)
+            known.update((record.chunk.indexed_text, record.vector) for record in records if record.vector)
+        return known
+
+    # --- ingestion, imported late ---
+
+    async def ingest(self, paths: Any, **options: Any) -> IngestReport:
+        """`agent_rag.ingest.ingest` into this knowledge base."""
+        from .ingest import ingest
+
+        return await ingest(self, paths, **options)
+
+    async def sync(self, source: Any, **options: Any) -> IngestReport:
+        """`agent_rag.ingest.sync` with this knowledge base."""
+        from .ingest import sync
+
+        return await sync(self, source, **options)
+
+    # --- inner parts ---
+
+    async def _open(self) -> CollectionInfo:
+        """Create the collection if needed, and compare it with the model."""
+        async with self._opening:
+            self._info = await self._store.open_collection(
+                self.collection, self._dimensions, fingerprint=self._fingerprint
+            )
+            self._compare(self._info)
+            return self._info
+
+    async def _existing(self) -> CollectionInfo | None:
+        """The collection, compared with the model once; None when there is none yet. Reading creates nothing."""
+        if self._info is not None and await self._store.has_collection(self.collection):
+            return self._info
+        try:
+            self._info = await self._store.collection_info(self.collection)
+        except CollectionNotFoundError:
+            self._info = None
+        if self._info is not None:
+            self._compare(self._info)
+        return self._info
+
+    @property
+    def _dimensions(self) -> int:
+        return int(self.embedding_model.dimensions) if self.embedding_model is not None else 0
+
+    @property
+    def _fingerprint(self) -> str | None:
+        fingerprint = getattr(self.embedding_model, "fingerprint", None)
+        return fingerprint if isinstance(fingerprint, str) else None
+
+    def _compare(self, info: CollectionInfo) -> None:
+        cure = "search with the model it was built with, or ingest into a new collection"
+        if self.embedding_model is not None and info.dimensions != self._dimensions:
+            raise DimensionMismatchError(
+                f"collection {self.collection!r} holds {info.dimensions}-dimensional vectors, "
+                f"the model of {self.name!r} makes {self._dimensions}; {cure}"
+            )
+        if info.fingerprint and self._fingerprint and info.fingerprint != self._fingerprint:
+            raise ModelMismatchError(
+                f"collection {self.collection!r} was built with the embedding model {info.fingerprint!r}, "
+                f"not {self._fingerprint!r}; {cure}"
+            )
+
+    def _check_documents(self, documents: Sequence[Document]) -> None:
+        self.limits.check("documents_per_request", len(documents), f"documents written to {self.name!r} at once")
+        _reject_duplicates([document.document_id for document in documents])
+        for document in documents:
+            what = f"document {document.document_id[:80]!r}"
+            if not document.document_id.strip():
+                raise ConfigurationError("a document id is a non-empty string")
+            self.limits.check("identifier_characters", len(document.document_id), f"id of {what}")
+            self.limits.check("chunks_per_document", len(document.chunks), f"chunks of {what}")
+            self.limits.check("metadata_fields", len(document.metadata), f"metadata of {what}")
+
+    def _prepare(self, document: Document, scope: Scope, report: WriteReport) -> Document:
+        """Copies with merged metadata, without what cannot be indexed, numbered anew."""
+        kept = [chunk for chunk in document.chunks if self._indexable(chunk, report)]
+        document_metadata = storable_metadata({**document.metadata, **(scope or {})})
+        chunks = []
+        for index, chunk in enumerate(kept):
+            size = len(chunk.text)
+            self.limits.check("chunk_characters", size, f"chunk {index} of document {document.document_id[:80]!r}")
+            metadata = storable_metadata({**document.metadata, **chunk.metadata, **(scope or {})})
+            update = {
+                "metadata": metadata,
+                "chunk_index": index,
+                "total_chunks": len(kept),
+                "document_id": document.document_id,
+                "title": chunk.title or document.title,
+                "uri": chunk.uri or document.uri,
+            }
+            chunks.append(chunk.model_copy(update=update))
+        return document.model_copy(update={"chunks": chunks, "metadata": document_metadata})
+
+    def _indexable(self, chunk: Chunk, report: WriteReport) -> bool:
+        if isinstance(chunk.content, DataBlock) and self._multimodal:
+            return True
+        if chunk.indexed_text.strip():
+            return True
+        if isinstance(chunk.content, DataBlock):
+            report.images_left_out += 1
+        else:
+            report.blank_left_out += 1
+        return False
+
+    @property
+    def _multimodal(self) -> bool:
+        return bool(getattr(self.embedding_model, "supports_multimodal", False))
+
+    async def _vectors(
+        self, chunks: Sequence[Chunk], known: Mapping[str, list[float]] | None, report: WriteReport
+    ) -> list[list[float]]:
+        """One vector per chunk; what is known, or occurs twice, is embedded once."""
+        if self.embedding_model is None:
+            return [[] for _ in chunks]
+        vectors: dict[str, list[float]] = dict(known or {})
+        wanted: dict[str, EmbeddingInput] = {}
+        names = []
+        for position, chunk in enumerate(chunks):
+            image = isinstance(chunk.content, DataBlock) and self._multimodal
+            name = f"\x00{position}" if image else chunk.indexed_text
+            names.append(name)
+            if name not in vectors and name not in wanted:
+                wanted[name] = chunk.content if image else name
+        todo = list(wanted)
+        for start in range(0, len(todo), _EMBED_BATCH):
+            part = todo[start : start + _EMBED_BATCH]
+            try:
+                embedded = await self._embed([wanted[name] for name in part], "document")
+            except EmbeddingError as error:
+                raise _with_place(error, chunks[names.index(part[0])], chunks[names.index(part[-1])]) from error
+            vectors.update(zip(part, embedded, strict=True))
+        report.embedded += len(todo)
+        return [vectors[name] for name in names]
+
+    async def _embed(self, inputs: Sequence[EmbeddingInput], mode: EmbeddingMode) -> list[list[float]]:
+        model = self.embedding_model
+        if model is None:
+            raise ConfigurationError(f"{self.name!r} has no embedding model; only keyword search works")
+        if isinstance(model, EmbeddingModelBase):
+            response = await model(inputs, mode=mode)
+        else:
+            response = await model(list(inputs))
+        vectors: list[list[float]] = [list(vector) for vector in response.embeddings]
+        if len(vectors) != len(inputs):
+            raise EmbeddingError(f"the embedding model answered {len(vectors)} vectors for {len(inputs)} inputs")
+        for vector in vectors:
+            if len(vector) != self._dimensions:
+                raise EmbeddingError(
+                    f"the embedding model answered a vector of {len(vector)} numbers, not {self._dimensions}"
+                )
+            if not math.isfinite(sum(vector)):
+                raise EmbeddingError("the embedding model answered a vector with a number that is not finite")
+        return vectors
+
+    def _check_mode(self, mode: SearchMode) -> None:
+        if mode not in ("hybrid", "semantic", "keyword"):
+            raise ConfigurationError(f"mode {mode!r} is unknown; use hybrid, semantic or keyword")
+        if mode != "keyword" and self.embedding_model is None:
+            raise ConfigurationError(f"{mode} search in {self.name!r} needs an embedding model; use mode='keyword'")
+        if mode != "semantic" and "keyword" not in self._store.capabilities:
+            raise ConfigurationError(
+                f"{mode} search in {self.name!r} needs a store with keyword search; "
+                f"{type(self.vector_store).__name__} has none, use mode='semantic'"
+            )
+
+    def _usable(self, queries: Query | Sequence[Query]) -> tuple[list[str], list[DataBlock]]:
+        """Texts, cut to their limit, and the images that the model can embed."""
+        items = [queries] if isinstance(queries, str | TextBlock | DataBlock) else list(queries)
+        texts, blocks = [], []
+        for item in items:
+            if isinstance(item, DataBlock):
+                if self._multimodal:
+                    blocks.append(item)
+                continue
+            text = item if isinstance(item, str) else item.text
+            limit = self.limits.query_characters
+            if len(text) > limit:
+                logger.warning("query of %d characters cut to query_characters=%d", len(text), limit)
+                text = text[:limit]
+            if text.strip():
+                texts.append(text)
+        return texts, blocks
+
+    def _rank(
+        self, mode: SearchMode, threshold: float | None
+    ) -> Callable[[list[list[Scored]], list[list[Scored]], dict[ChunkKey, Signals]], list[Scored]]:
+        def rank(
+            semantic: list[list[Scored]], keyword: list[list[Scored]], signals: dict[ChunkKey, Signals]
+        ) -> list[Scored]:
+            if mode == "hybrid":
+                ranked = hybrid(
+                    semantic,
+                    keyword,
+                    signals,
+                    fusion=self._fusion,
+                    keyword_weight=self._keyword_weight,
+                    threshold=threshold,
+                )
+            else:
+                ranked = best_score(semantic if mode == "semantic" else keyword, threshold=threshold)
+            return [Scored(key, score) for key, score in ranked]
+
+        return rank
+
+    def _vetted(
+        self, results: list[VectorSearchResult], scope: FilterLike | None, mode: SearchMode, threshold: float | None
+    ) -> list[VectorSearchResult]:
+        """What any store answered, checked again before it leaves: scope, threshold, order."""
+        kept = []
+        for result in results:
+            if scope is not None and not matches(scope, result.chunk.metadata):
+                logger.error("store returned %r from outside the scope of %r; dropped", result.chunk_id, self.name)
+                continue
+            signal = result.signals.keyword if mode == "keyword" else result.signals.semantic
+            if threshold is None or (signal is not None and signal >= threshold):
+                kept.append(result)
+        return sorted(kept, key=lambda result: -result.score)
+
+    def _scope_filter(self) -> FilterLike | None:
+        scope = self.metadata_filter
+        return None if scope is None else storable_metadata(scope)
+
+    def _checked(self, filter: FilterLike | None) -> FilterLike | None:
+        parsed = as_filter(filter)
+        if parsed is None:
+            return None
+        conditions = conditions_of(parsed)
+        self.limits.check("metadata_fields", len(conditions), "conditions of a filter")
+        for condition in conditions:
+            self._check_values(condition)
+        return parsed
+
+    def _check_values(self, condition: Condition) -> None:
+        if isinstance(condition.value, tuple):
+            self.limits.check("filter_values", len(condition.value), f"values of the filter on {condition.field!r}")
+
+    async def _records(self, document_id: str, *, offset: int, limit: int, vectors: bool = False) -> list[VectorRecord]:
+        if await self._existing() is None:
+            return []
+        return await self._store.list_chunks(
+            self.collection,
+            document_id,
+            offset=offset,
+            limit=limit,
+            metadata_filter=as_filter(self.metadata_filter),
+            with_vectors=vectors,
+        )
+
+    async def _deleted(self, document_ids: Sequence[str], chunk_count: int, trigger: Trigger) -> None:
+        event = DocumentsDeleted(
+            knowledge_base=self.name, document_ids=tuple(document_ids), chunk_count=chunk_count, trigger=trigger
+        )
+        await emit(self._on_event, event)
+
+    async def _id_of_path(self, path: str) -> str | None:
+        """The id of the document that `path` names, by another spelling of its id or by its file."""
+        spelled = unicodedata.normalize("NFC", posixpath.normpath(path))
+        uri = await asyncio.to_thread(lambda: Path(path).resolve().as_uri())
+        for summary in await self.list_documents():
+            if summary.document_id != path and (summary.document_id == spelled or summary.uri == uri):
+                return summary.document_id
+        return None
+
+
+def _summary(document: Document, scope: str) -> DocumentSummary:
+    return DocumentSummary(
+        document_id=document.document_id,
+        source=document.source or document.chunks[0].source,
+        chunk_count=len(document.chunks),
+        metadata=document.metadata,
+        title=document.title,
+        uri=document.uri,
+        scope=scope,
+        state=document.state,
+    )
+
+
+def _with_place(error: EmbeddingError, first: Chunk, last: Chunk) -> EmbeddingError:
+    kind = next(cls for cls in (EmbeddingAuthError, EmbeddingTimeoutError, EmbeddingError) if isinstance(error, cls))
+    return kind(
+        f"embedding failed between chunk {first.document_id}:{first.chunk_index} "
+        f"and {last.document_id}:{last.chunk_index}: {error}"
+    )
+
+
+def _reject_duplicates(document_ids: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for document_id in document_ids:
+        if document_id in seen:
+            raise ConfigurationError(f"document id {document_id!r} occurs twice in one request")
+        seen.add(document_id)

@@ -1,0 +1,154 @@
+"""Files and directories as a source."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pathspec
+
+from ..errors import SourceError
+from .base import Listing, SourceBase, SourceItem
+
+_ALWAYS_SKIPPED = ("__pycache__/", "node_modules/", "~$*", "Thumbs.db", "desktop.ini")
+
+
+class DirectorySource(SourceBase):
+    """Every file below a directory that a parser can read."""
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        recursive: bool = True,
+        include_hidden: bool = False,
+        extensions: Sequence[str] | None = None,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """
+        Args:
+            include: Patterns as in .gitignore, relative to `root`; none: every file with a known extension. A file that
+                a pattern names is taken whatever its extension.
+            exclude: Patterns as in .gitignore; ``__pycache__``, ``node_modules`` and office lock files always are.
+            recursive: Also look into sub-directories. Links to directories are not followed.
+            include_hidden: Also names that start with a dot.
+            extensions: Endings to take instead of `parsers.supported_extensions()`.
+            name: Default: the directory's own URI.
+            metadata: Given to every document.
+        """
+        self.root = Path(root)
+        self._include = pathspec.PathSpec.from_lines("gitignore", include) if include else None
+        self._exclude = pathspec.PathSpec.from_lines("gitignore", [*_ALWAYS_SKIPPED, *exclude])
+        self._recursive = recursive
+        self._include_hidden = include_hidden
+        self._extensions = None if extensions is None else {ending.lower() for ending in extensions}
+        self._metadata = dict(metadata or {})
+        self.name = name or _uri(self.root)
+
+    async def list(self) -> Listing:
+        return await asyncio.to_thread(self._list)
+
+    def _list(self) -> Listing:
+        if not self.root.is_dir():
+            raise SourceError(f"{self.root} is not a directory")
+        extensions = self._extensions if self._extensions is not None else _supported_extensions()
+        listing = Listing()
+        for path in self._walk(self.root, listing):
+            relative = path.relative_to(self.root).as_posix()
+            if self._include is not None:
+                if not self._include.match_file(relative):
+                    continue
+            elif path.suffix.lower() not in extensions:
+                listing.skipped.append((relative, f"no parser for {path.suffix or 'a file without extension'}"))
+                continue
+            listing.items.append(file_item(path, relative, metadata=self._metadata))
+        return listing
+
+    def _walk(self, folder: Path, listing: Listing) -> Iterator[Path]:
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as error:
+            listing.errors.append((str(folder), f"cannot be listed: {error.strerror or error}"))
+            return
+        for entry in entries:
+            if entry.name.startswith(".") and not self._include_hidden:
+                continue
+            path = Path(entry.path)
+            relative = path.relative_to(self.root).as_posix()
+            if entry.is_dir(follow_symlinks=False):
+                if self._recursive and not self._exclude.match_file(relative + "/"):
+                    yield from self._walk(path, listing)
+            elif entry.is_file() and not self._exclude.match_file(relative):
+                yield path
+
+
+class FileSource(SourceBase):
+    """Files named one by one; they are taken whatever their extension."""
+
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        *,
+        root: str | Path | None = None,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """
+        Args:
+            root: Document ids are relative to it; default: the folder that all files share.
+        """
+        self.paths = [Path(path) for path in paths]
+        self._root = Path(root) if root is not None else None
+        self._metadata = dict(metadata or {})
+        self.name = name or f"files:{_uri(self._root or _common_parent(self.paths))}"
+
+    async def list(self) -> Listing:
+        return await asyncio.to_thread(self._list)
+
+    def _list(self) -> Listing:
+        root = (self._root or _common_parent(self.paths)).resolve()
+        listing = Listing()
+        for path in self.paths:
+            if not path.is_file():
+                kind = "is not a file" if path.exists() else "does not exist"
+                listing.errors.append((str(path), kind))
+                continue
+            resolved = path.resolve()
+            relative = resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else path.name
+            listing.items.append(file_item(path, relative, metadata=self._metadata))
+        return listing
+
+
+def file_item(path: Path, relative: str, *, metadata: Mapping[str, Any] | None = None) -> SourceItem:
+    """The item of a file. Opening uses the name on disk; the id is its NFC form."""
+    normal = unicodedata.normalize("NFC", relative)
+    return SourceItem(
+        document_id=normal,
+        uri=_uri(path),
+        title=str(PurePosixPath(normal).with_suffix("")),
+        path=path,
+        filename=normal,
+        metadata=dict(metadata or {}),
+    )
+
+
+def _uri(path: Path) -> str:
+    return path.resolve().as_uri()
+
+
+def _common_parent(paths: Sequence[Path]) -> Path:
+    parents = [str(path.resolve().parent) for path in paths]
+    return Path(os.path.commonpath(parents)) if parents else Path.cwd()
+
+
+def _supported_extensions() -> set[str]:
+    from ..parsers import supported_extensions
+
+    return set(supported_extensions())

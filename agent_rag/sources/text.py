@@ -1,0 +1,38 @@
+"""Text in memory as a source."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from .base import Listing, SourceBase, SourceItem
+
+
+class TextSource(SourceBase):
+    """Documents given as text. Nothing is ever read from disk."""
+
+    def __init__(
+        self, texts: Mapping[str, str], *, name: str = "text", metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Args: texts: Document id -> text. An id with an extension (``a.md``) chooses the parser."""
+        self.texts = dict(texts)
+        self.name = name
+        self._metadata = dict(metadata or {})
+
+    async def list(self) -> Listing:
+        items = []
+        for document_id, text in self.texts.items():
+            data = text.encode("utf-8", "ignore")
+            items.append(
+                SourceItem(
+                    document_id=document_id,
+                    uri=f"text:{hashlib.sha256(f'{self.name}/{document_id}'.encode()).hexdigest()[:32]}",
+                    title=document_id,
+                    data=data,
+                    filename=document_id,
+                    media_type=None if "." in document_id else "text/plain",
+                    metadata=self._metadata,
+                )
+            )
+        return Listing(items=items)
