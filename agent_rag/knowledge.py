@@ -462,10 +462,14 @@ class KnowledgeBase:
             chunks.append(chunk.model_copy(update=update))
         return document.model_copy(update={"chunks": chunks, "metadata": document_metadata})
 
+    def can_index(self, chunk: Chunk) -> bool:
+        """Whether a chunk can be found: it has text, or is an image that the model embeds."""
+        return bool(chunk.text.strip() or (chunk.embed_text or "").strip()) or (
+            isinstance(chunk.content, DataBlock) and self._multimodal
+        )
+
     def _indexable(self, chunk: Chunk, report: WriteReport) -> bool:
-        if isinstance(chunk.content, DataBlock) and self._multimodal:
-            return True
-        if chunk.indexed_text.strip():
+        if self.can_index(chunk):
             return True
         if isinstance(chunk.content, DataBlock):
             report.images_left_out += 1

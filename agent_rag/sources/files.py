@@ -29,6 +29,7 @@ class DirectorySource(SourceBase):
         recursive: bool = True,
         include_hidden: bool = False,
         extensions: Sequence[str] | None = None,
+        id_prefix: str = "",
         name: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
@@ -40,6 +41,7 @@ class DirectorySource(SourceBase):
             recursive: Also look into sub-directories. Links to directories are not followed.
             include_hidden: Also names that start with a dot.
             extensions: Endings to take instead of `parsers.supported_extensions()`.
+            id_prefix: Put before each document id, with a ``/``.
             name: Default: the directory's own URI.
             metadata: Given to every document.
         """
@@ -49,6 +51,7 @@ class DirectorySource(SourceBase):
         self._recursive = recursive
         self._include_hidden = include_hidden
         self._extensions = None if extensions is None else {ending.lower() for ending in extensions}
+        self._id_prefix = id_prefix.strip("/") + "/" if id_prefix.strip("/") else ""
         self._metadata = dict(metadata or {})
         self.name = name or _uri(self.root)
 
@@ -68,7 +71,7 @@ class DirectorySource(SourceBase):
             elif path.suffix.lower() not in extensions:
                 listing.skipped.append((relative, f"no parser for {path.suffix or 'a file without extension'}"))
                 continue
-            listing.items.append(file_item(path, relative, metadata=self._metadata))
+            listing.items.append(file_item(path, self._id_prefix + relative, metadata=self._metadata))
         return listing
 
     def _walk(self, folder: Path, listing: Listing) -> Iterator[Path]:
