@@ -20,7 +20,7 @@ from .events import Event, LoadProgress
 if TYPE_CHECKING:
     from ._ask import Answer
     from .doctor import Finding
-    from .ingest import IngestReport
+    from .ingestion import IngestReport
     from .migrate import CopyReport
 
 _STAGES = ("parse", "store")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .content import ContentBlock, DataBlock, TextBlock
 from .errors import RecordError
+
+_BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff]*")
 
 
 class Heading(BaseModel):
@@ -198,6 +201,11 @@ def renumber(chunks: Iterable[Chunk]) -> list[Chunk]:
 
 def _text_of(content: TextBlock | DataBlock) -> str:
     return content.text if isinstance(content, TextBlock) else (content.caption or "")
+
+
+def is_blank(text: str) -> bool:
+    """Whether `text` has nothing to read: blanks, control, zero-width and other format characters only."""
+    return _BLANK.fullmatch(text) is not None
 
 
 def storable_text(text: str) -> str:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import posixpath
 import unicodedata
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import BaseModel, Field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from .content import DataBlock, TextBlock
 from .documents import (
@@ -25,14 +22,11 @@ from .documents import (
     scope_key,
     storable_metadata,
 )
-from .embeddings.base import EmbeddingInput, EmbeddingMode, EmbeddingModelBase
+from .embeddings.base import EmbeddingModelBase
 from .errors import (
     CollectionNotFoundError,
     ConfigurationError,
     DimensionMismatchError,
-    EmbeddingAuthError,
-    EmbeddingError,
-    EmbeddingTimeoutError,
     ModelMismatchError,
 )
 from .events import DocumentsDeleted, DocumentsReplaced, EventCallback, Trigger, emit
@@ -42,45 +36,17 @@ from .limits import Limits
 from .retrieval.rank import Fusion, best_score, collapse, hybrid
 from .stores.base import NATIVE, CollectionInfo, RetrieveRequest, Scored, VectorStoreBase
 from .stores.seed import SeedStoreAdapter
+from .writing import Document, Embedder, WriteReport, check_documents, prepare, reject_duplicates, summary_of
 
 if TYPE_CHECKING:
-    from .ingest import IngestReport
+    from .ingestion import IngestReport
 
 logger = logging.getLogger("agent_rag")
 
 SearchMode = Literal["hybrid", "semantic", "keyword"]
 Query = str | TextBlock | DataBlock
 Scope = Mapping[str, Any] | None
-
-_EMBED_BATCH = 512
-
-
-class Document(BaseModel):
-    """One document to write: all its chunks at once."""
-
-    document_id: str
-    chunks: list[Chunk]
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    title: str | None = None
-    uri: str | None = None
-    source: str | None = None
-    """Default: the source of the first chunk."""
-    state: dict[str, str] = Field(default_factory=dict)
-    """Kept with the document for ingestion; see DocumentSummary.state."""
-
-
-class WriteReport(BaseModel):
-    """What writing documents did."""
-
-    chunk_count: int = 0
-    """Chunks stored."""
-    replaced_chunks: int = 0
-    """Chunks of earlier versions that are gone."""
-    embedded: int = 0
-    """Vectors computed; the rest was reused."""
-    blank_left_out: int = 0
-    images_left_out: int = 0
-    """Images that a text-only model cannot index because they have no caption."""
+T = TypeVar("T")
 
 
 class KnowledgeBase:
@@ -128,6 +94,7 @@ class KnowledgeBase:
         self.name = name
         self.description = description
         self.embedding_model = embedding_model
+        self._embedder = Embedder(embedding_model)
         self.vector_store = vector_store
         self.collection = collection
         self.limits = limits or Limits()
@@ -139,7 +106,9 @@ class KnowledgeBase:
         self._candidates = candidates
         self._on_event = on_event
         native = vector_store.capabilities >= NATIVE - {"keyword", "iterate"}
-        self._store: VectorStoreBase = vector_store if native else SeedStoreAdapter(vector_store, self._dimensions)
+        self._store: VectorStoreBase = (
+            vector_store if native else SeedStoreAdapter(vector_store, self._embedder.dimensions)
+        )
         self._info: CollectionInfo | None = None
         self._opening = asyncio.Lock()
 
@@ -216,11 +185,11 @@ class KnowledgeBase:
         Raises: ValueError: an id occurs twice. Otherwise as `insert_document`.
         """
         scope = self.metadata_filter
-        self._check_documents(documents)
+        check_documents(documents, self.limits, self.name)
         report = WriteReport()
-        prepared = [self._prepare(document, scope, report) for document in documents]
+        prepared = [prepare(document, scope, self._embedder, self.limits, report) for document in documents]
         await self._open()
-        vectors = await self._vectors(
+        vectors = await self._embedder.vectors(
             [chunk for document in prepared for chunk in document.chunks], known_vectors, report
         )
         key = scope_key(scope)
@@ -232,10 +201,10 @@ class KnowledgeBase:
                         vector=vectors[len(records)], document_id=document.document_id, chunk=chunk, scope=key
                     )
                 )
-        full = [_summary(document, key) for document in prepared if document.chunks]
+        full = [summary_of(document, key) for document in prepared if document.chunks]
         empty = [document.document_id for document in prepared if not document.chunks]
         if full:
-            report.replaced_chunks += await self._store.replace(self.collection, full, records, scope=key)
+            report.replaced_chunks += await self._replace(full, records, key)
         if empty:
             report.replaced_chunks += await self._store.delete_documents(self.collection, empty, as_filter(scope))
         report.chunk_count = len(records)
@@ -265,21 +234,18 @@ class KnowledgeBase:
 
         Raises: ValueError: an id occurs twice.
         """
-        _reject_duplicates(document_ids)
-        if not document_ids or await self._existing() is None:
-            return 0
-        removed = await self._store.delete_documents(self.collection, document_ids, as_filter(self.metadata_filter))
+        reject_duplicates(document_ids)
+        scope = as_filter(self.metadata_filter)
+        removed = await self._if_there(0, lambda: self._store.delete_documents(self.collection, document_ids, scope))
         await self._deleted(document_ids, removed, trigger)
         return removed
 
     async def delete_by_filter(self, filter: FilterLike, *, trigger: Trigger = "user") -> list[str]:
         """Remove the documents whose metadata matches `filter`. Returns their ids, sorted."""
-        if await self._existing() is None:
-            return []
         scoped = all_of(self.metadata_filter, filter)
         if scoped is None:
             raise ConfigurationError("delete_by_filter needs a filter; to remove everything, drop the collection")
-        document_ids = await self._store.delete_by_filter(self.collection, scoped)
+        document_ids = await self._if_there([], lambda: self._store.delete_by_filter(self.collection, scoped))
         await self._deleted(document_ids, len(document_ids), trigger)
         return document_ids
 
@@ -319,7 +285,7 @@ class KnowledgeBase:
         if await self._existing() is None:
             return []
         scope = self._scope_filter()
-        vectors = await self._embed([*texts, *blocks], "query") if mode != "keyword" else []
+        vectors = await self._embedder.embed([*texts, *blocks], "query") if mode != "keyword" else []
         request = RetrieveRequest(
             vectors=vectors,
             texts=texts if mode != "semantic" else [],
@@ -328,7 +294,7 @@ class KnowledgeBase:
             metadata_filter=all_of(scope, self._checked(filter)),
             rank=self._rank(mode, score_threshold),
         )
-        results = await self._store.retrieve(self.collection, request)
+        results = await self._if_there([], lambda: self._store.retrieve(self.collection, request))
         results = self._vetted(results, scope, mode, score_threshold)
         results = (collapse(results) if distinct else results)[:top_k]
         return [result.model_copy(update={"knowledge_base": self.name}) for result in results]
@@ -340,17 +306,14 @@ class KnowledgeBase:
         """
         scope = self.metadata_filter
         keys = [ChunkKey.from_chunk_id(chunk_id, scope=scope_key(scope)) for chunk_id in chunk_ids]
-        if not keys or await self._existing() is None:
-            return []
-        records = await self._store.fetch(self.collection, keys, as_filter(scope))
+        records = await self._if_there([], lambda: self._store.fetch(self.collection, keys, as_filter(scope)))
         return [record.chunk for record in records]
 
     async def list_documents(self, *, filter: FilterLike | None = None) -> list[DocumentSummary]:
         """Every document of this scope, by id. `filter` looks at the document's metadata."""
-        if await self._existing() is None:
-            return []
         scope = self.metadata_filter
-        listed = await self._store.list_documents(self.collection, all_of(scope, self._checked(filter)))
+        wanted = all_of(scope, self._checked(filter))
+        listed = await self._if_there([], lambda: self._store.list_documents(self.collection, wanted))
         return [summary for summary in listed if scope is None or matches(scope, summary.metadata)]
 
     async def list_chunks(self, document_id: str, *, offset: int = 0, limit: int = 30) -> list[Chunk]:
@@ -360,9 +323,8 @@ class KnowledgeBase:
 
     async def count(self, *, filter: FilterLike | None = None) -> int:
         """Number of chunks in this scope whose metadata matches."""
-        if await self._existing() is None:
-            return 0
-        return await self._store.count(self.collection, all_of(self.metadata_filter, self._checked(filter)))
+        wanted = all_of(self.metadata_filter, self._checked(filter))
+        return await self._if_there(0, lambda: self._store.count(self.collection, wanted))
 
     async def known_vectors(self, document_ids: Sequence[str]) -> dict[str, list[float]]:
         """Stored vectors of these documents by `indexed_text`, for `replace_documents`."""
@@ -375,157 +337,72 @@ class KnowledgeBase:
     # --- ingestion, imported late ---
 
     async def ingest(self, paths: Any, **options: Any) -> IngestReport:
-        """`agent_rag.ingest.ingest` into this knowledge base."""
-        from .ingest import ingest
+        """`agent_rag.ingest` into this knowledge base."""
+        from .ingestion import ingest
 
         return await ingest(self, paths, **options)
 
     async def sync(self, source: Any, **options: Any) -> IngestReport:
-        """`agent_rag.ingest.sync` with this knowledge base."""
-        from .ingest import sync
+        """`agent_rag.sync` with this knowledge base."""
+        from .ingestion import sync
 
         return await sync(self, source, **options)
 
+    def can_index(self, chunk: Chunk) -> bool:
+        """Whether a chunk can be found here: it has text, or is an image that the model embeds."""
+        return self._embedder.can_index(chunk)
+
     # --- inner parts ---
 
-    async def _open(self) -> CollectionInfo:
-        """Create the collection if needed, and compare it with the model."""
+    async def _open(self) -> None:
+        """Create the collection if needed, and compare it with the model; once."""
         async with self._opening:
-            self._info = await self._store.open_collection(
-                self.collection, self._dimensions, fingerprint=self._fingerprint
-            )
-            self._compare(self._info)
-            return self._info
+            if self._info is None:
+                info = await self._store.open_collection(
+                    self.collection, self._embedder.dimensions, fingerprint=self._embedder.fingerprint
+                )
+                self._compare(info)
+                self._info = info
 
     async def _existing(self) -> CollectionInfo | None:
         """The collection, compared with the model once; None when there is none yet. Reading creates nothing."""
-        if self._info is not None and await self._store.has_collection(self.collection):
-            return self._info
-        try:
-            self._info = await self._store.collection_info(self.collection)
-        except CollectionNotFoundError:
-            self._info = None
-        if self._info is not None:
-            self._compare(self._info)
+        if self._info is None:
+            info = await self._store.collection_info(self.collection)
+            if info is not None:
+                self._compare(info)
+            self._info = info
         return self._info
 
-    @property
-    def _dimensions(self) -> int:
-        return int(self.embedding_model.dimensions) if self.embedding_model is not None else 0
+    async def _if_there(self, empty: T, operation: Callable[[], Awaitable[T]]) -> T:
+        """The answer of `operation`; `empty` while the collection does not exist, or when it was dropped meanwhile."""
+        if await self._existing() is None:
+            return empty
+        try:
+            return await operation()
+        except CollectionNotFoundError:
+            self._info = None
+            return empty
 
-    @property
-    def _fingerprint(self) -> str | None:
-        fingerprint = getattr(self.embedding_model, "fingerprint", None)
-        return fingerprint if isinstance(fingerprint, str) else None
+    async def _replace(self, documents: list[DocumentSummary], records: list[VectorRecord], scope: str) -> int:
+        try:
+            return await self._store.replace(self.collection, documents, records, scope=scope)
+        except CollectionNotFoundError:  # dropped under this handle: make it anew
+            self._info = None
+            await self._open()
+            return await self._store.replace(self.collection, documents, records, scope=scope)
 
     def _compare(self, info: CollectionInfo) -> None:
         cure = "search with the model it was built with, or ingest into a new collection"
-        if self.embedding_model is not None and info.dimensions != self._dimensions:
+        if self.embedding_model is not None and info.dimensions != self._embedder.dimensions:
             raise DimensionMismatchError(
                 f"collection {self.collection!r} holds {info.dimensions}-dimensional vectors, "
-                f"the model of {self.name!r} makes {self._dimensions}; {cure}"
+                f"the model of {self.name!r} makes {self._embedder.dimensions}; {cure}"
             )
-        if info.fingerprint and self._fingerprint and info.fingerprint != self._fingerprint:
+        if info.fingerprint and self._embedder.fingerprint and info.fingerprint != self._embedder.fingerprint:
             raise ModelMismatchError(
                 f"collection {self.collection!r} was built with the embedding model {info.fingerprint!r}, "
-                f"not {self._fingerprint!r}; {cure}"
+                f"not {self._embedder.fingerprint!r}; {cure}"
             )
-
-    def _check_documents(self, documents: Sequence[Document]) -> None:
-        self.limits.check("documents_per_request", len(documents), f"documents written to {self.name!r} at once")
-        _reject_duplicates([document.document_id for document in documents])
-        for document in documents:
-            what = f"document {document.document_id[:80]!r}"
-            if not document.document_id.strip():
-                raise ConfigurationError("a document id is a non-empty string")
-            self.limits.check("identifier_characters", len(document.document_id), f"id of {what}")
-            self.limits.check("chunks_per_document", len(document.chunks), f"chunks of {what}")
-            self.limits.check("metadata_fields", len(document.metadata), f"metadata of {what}")
-
-    def _prepare(self, document: Document, scope: Scope, report: WriteReport) -> Document:
-        """Copies with merged metadata, without what cannot be indexed, numbered anew."""
-        kept = [chunk for chunk in document.chunks if self._indexable(chunk, report)]
-        document_metadata = storable_metadata({**document.metadata, **(scope or {})})
-        chunks = []
-        for index, chunk in enumerate(kept):
-            size = len(chunk.text)
-            self.limits.check("chunk_characters", size, f"chunk {index} of document {document.document_id[:80]!r}")
-            metadata = storable_metadata({**document.metadata, **chunk.metadata, **(scope or {})})
-            update = {
-                "metadata": metadata,
-                "chunk_index": index,
-                "total_chunks": len(kept),
-                "document_id": document.document_id,
-                "title": chunk.title or document.title,
-                "uri": chunk.uri or document.uri,
-            }
-            chunks.append(chunk.model_copy(update=update))
-        return document.model_copy(update={"chunks": chunks, "metadata": document_metadata})
-
-    def can_index(self, chunk: Chunk) -> bool:
-        """Whether a chunk can be found: it has text, or is an image that the model embeds."""
-        return bool(chunk.text.strip() or (chunk.embed_text or "").strip()) or (
-            isinstance(chunk.content, DataBlock) and self._multimodal
-        )
-
-    def _indexable(self, chunk: Chunk, report: WriteReport) -> bool:
-        if self.can_index(chunk):
-            return True
-        if isinstance(chunk.content, DataBlock):
-            report.images_left_out += 1
-        else:
-            report.blank_left_out += 1
-        return False
-
-    @property
-    def _multimodal(self) -> bool:
-        return bool(getattr(self.embedding_model, "supports_multimodal", False))
-
-    async def _vectors(
-        self, chunks: Sequence[Chunk], known: Mapping[str, list[float]] | None, report: WriteReport
-    ) -> list[list[float]]:
-        """One vector per chunk; what is known, or occurs twice, is embedded once."""
-        if self.embedding_model is None:
-            return [[] for _ in chunks]
-        vectors: dict[str, list[float]] = dict(known or {})
-        wanted: dict[str, EmbeddingInput] = {}
-        names = []
-        for position, chunk in enumerate(chunks):
-            image = isinstance(chunk.content, DataBlock) and self._multimodal
-            name = f"\x00{position}" if image else chunk.indexed_text
-            names.append(name)
-            if name not in vectors and name not in wanted:
-                wanted[name] = chunk.content if image else name
-        todo = list(wanted)
-        for start in range(0, len(todo), _EMBED_BATCH):
-            part = todo[start : start + _EMBED_BATCH]
-            try:
-                embedded = await self._embed([wanted[name] for name in part], "document")
-            except EmbeddingError as error:
-                raise _with_place(error, chunks[names.index(part[0])], chunks[names.index(part[-1])]) from error
-            vectors.update(zip(part, embedded, strict=True))
-        report.embedded += len(todo)
-        return [vectors[name] for name in names]
-
-    async def _embed(self, inputs: Sequence[EmbeddingInput], mode: EmbeddingMode) -> list[list[float]]:
-        model = self.embedding_model
-        if model is None:
-            raise ConfigurationError(f"{self.name!r} has no embedding model; only keyword search works")
-        if isinstance(model, EmbeddingModelBase):
-            response = await model(inputs, mode=mode)
-        else:
-            response = await model(list(inputs))
-        vectors: list[list[float]] = [list(vector) for vector in response.embeddings]
-        if len(vectors) != len(inputs):
-            raise EmbeddingError(f"the embedding model answered {len(vectors)} vectors for {len(inputs)} inputs")
-        for vector in vectors:
-            if len(vector) != self._dimensions:
-                raise EmbeddingError(
-                    f"the embedding model answered a vector of {len(vector)} numbers, not {self._dimensions}"
-                )
-            if not math.isfinite(sum(vector)):
-                raise EmbeddingError("the embedding model answered a vector with a number that is not finite")
-        return vectors
 
     def _check_mode(self, mode: SearchMode) -> None:
         if mode not in ("hybrid", "semantic", "keyword"):
@@ -544,7 +421,7 @@ class KnowledgeBase:
         texts, blocks = [], []
         for item in items:
             if isinstance(item, DataBlock):
-                if self._multimodal:
+                if self._embedder.multimodal:
                     blocks.append(item)
                 continue
             text = item if isinstance(item, str) else item.text
@@ -610,15 +487,17 @@ class KnowledgeBase:
             self.limits.check("filter_values", len(condition.value), f"values of the filter on {condition.field!r}")
 
     async def _records(self, document_id: str, *, offset: int, limit: int, vectors: bool = False) -> list[VectorRecord]:
-        if await self._existing() is None:
-            return []
-        return await self._store.list_chunks(
-            self.collection,
-            document_id,
-            offset=offset,
-            limit=limit,
-            metadata_filter=as_filter(self.metadata_filter),
-            with_vectors=vectors,
+        scope = as_filter(self.metadata_filter)
+        return await self._if_there(
+            [],
+            lambda: self._store.list_chunks(
+                self.collection,
+                document_id,
+                offset=offset,
+                limit=limit,
+                metadata_filter=scope,
+                with_vectors=vectors,
+            ),
         )
 
     async def _deleted(self, document_ids: Sequence[str], chunk_count: int, trigger: Trigger) -> None:
@@ -635,32 +514,3 @@ class KnowledgeBase:
             if summary.document_id != path and (summary.document_id == spelled or summary.uri == uri):
                 return summary.document_id
         return None
-
-
-def _summary(document: Document, scope: str) -> DocumentSummary:
-    return DocumentSummary(
-        document_id=document.document_id,
-        source=document.source or document.chunks[0].source,
-        chunk_count=len(document.chunks),
-        metadata=document.metadata,
-        title=document.title,
-        uri=document.uri,
-        scope=scope,
-        state=document.state,
-    )
-
-
-def _with_place(error: EmbeddingError, first: Chunk, last: Chunk) -> EmbeddingError:
-    kind = next(cls for cls in (EmbeddingAuthError, EmbeddingTimeoutError, EmbeddingError) if isinstance(error, cls))
-    return kind(
-        f"embedding failed between chunk {first.document_id}:{first.chunk_index} "
-        f"and {last.document_id}:{last.chunk_index}: {error}"
-    )
-
-
-def _reject_duplicates(document_ids: Sequence[str]) -> None:
-    seen: set[str] = set()
-    for document_id in document_ids:
-        if document_id in seen:
-            raise ConfigurationError(f"document id {document_id!r} occurs twice in one request")
-        seen.add(document_id)
