@@ -52,9 +52,11 @@ def conditions(draw: Any) -> Filter:
 
 FILTERS = st.recursive(
     conditions(),
-    lambda inner: st.builds(lambda a, b: a & b, inner, inner)
-    | st.builds(lambda a, b: a | b, inner, inner)
-    | st.builds(Not, inner),
+    lambda inner: (
+        st.builds(lambda a, b: a & b, inner, inner)
+        | st.builds(lambda a, b: a | b, inner, inner)
+        | st.builds(Not, inner)
+    ),
     max_leaves=5,
 )
 

@@ -1,10 +1,10 @@
 """The query half of the MongoDB stand-in: BSON order, filters, sorts and projections.
 
-Stands for: the matcher and projector of a MongoDB 8.0 server, as its manual describes them ("Query and Projection
-Operators", "Comparison/Sort Order", "Query for Null or Missing Fields").
+Stands for: the matcher and projector of a MongoDB 8.0 server, as its manual describes them ("Query and
+Projection Operators", "Comparison/Sort Order", "Query for Null or Missing Fields").
 
-Does not do: `$where`, `$text`, `$jsonSchema`, `$mod`, geo and bitwise operators, collations other than "simple". Each of
-these is an error, never a silent success.
+Does not do: `$where`, `$text`, `$jsonSchema`, `$mod`, geo and bitwise operators, collations other than
+"simple". Each of these is an error, never a silent success.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
@@ -24,7 +25,9 @@ T = TypeVar("T")
 Document = dict[str, Any]
 Predicate = Callable[[Document], bool]
 Evaluate = Callable[[Any, Document], Any]
-"""Evaluates an aggregation expression against a document; handed in, so that `$expr` and pipeline updates work."""
+"""Evaluates an aggregation expression against a document; handed in, so that `$expr` and pipeline updates
+work.
+"""
 
 MAX_BSON_SIZE: Final = 16 * 1024 * 1024
 
@@ -71,7 +74,7 @@ class _Missing:
 
 MISSING: Final = _Missing()
 
-# --- BSON comparison order ------------------------------------------------------------------------------------------------
+# --- BSON comparison order -----------------------------------------------------------------------------
 
 _TYPE_NAMES: Final[dict[str, int]] = {
     "double": 1,
@@ -153,22 +156,23 @@ _RANKS: Final = {
 
 
 def type_rank(value: Any) -> int:
-    """The place of the value's type in the comparison order; values of one rank are comparable ("type bracketing")."""
+    """The place of the value's type in the comparison order; values of one rank are comparable ("type
+    bracketing").
+    """
     return 1 if value is MISSING else _RANKS[bson_type(value)]
 
 
 def order_key(value: Any) -> tuple[Any, ...]:
-    """A key that sorts, compares and hashes as BSON does: 1 == 1.0 == Int64(1), True != 1, null == missing, NaN first."""
+    """A key that sorts, compares and hashes as BSON does: 1 == 1.0 == Int64(1), True != 1, null == missing,
+    NaN first.
+    """
     if value is MISSING or value is None:
         return (1,)
     rank = type_rank(value)
     if rank == 2:
         number = value.to_decimal() if isinstance(value, Decimal128) else value
-        if (
-            isinstance(number, Decimal)
-            and number.is_nan()
-            or isinstance(number, float)
-            and math.isnan(number)
+        if (isinstance(number, Decimal) and number.is_nan()) or (
+            isinstance(number, float) and math.isnan(number)
         ):
             return (2, 0, 0)
         return (2, 1, number)
@@ -202,14 +206,15 @@ def equal(left: Any, right: Any) -> bool:
     return order_key(left) == order_key(right)
 
 
-# --- paths ----------------------------------------------------------------------------------------------------------------
+# --- paths ---------------------------------------------------------------------------------------------
 
 
 def values_at(value: Any, parts: Sequence[str]) -> Iterator[Any]:
-    """Every value a dotted path reaches, walking through arrays as the matcher does; MISSING where a document lacks it.
+    """Every value a dotted path reaches, through arrays as the matcher walks; MISSING where there is none.
 
-    An array in the middle of the path is walked element by element, elements that are no documents are skipped, and a
-    numeric part is also tried as an index. The final value is yielded as it is, an array unexpanded.
+    An array in the middle of the path is walked element by element, elements that are no documents are
+    skipped, and a numeric part is also tried as an index. The final value is yielded as it is, an array
+    unexpanded.
     """
     if not parts:
         yield value
@@ -230,14 +235,16 @@ def values_at(value: Any, parts: Sequence[str]) -> Iterator[Any]:
 
 
 def candidates(doc: Document, parts: Sequence[str]) -> Iterator[Any]:
-    """The values a comparison is tried on: each value at the path, and each element of it when it is an array."""
+    """The values a comparison is tried on: each value at the path, and each element of it when it is an
+    array.
+    """
     for value in values_at(doc, parts):
         yield value
         if isinstance(value, list):
             yield from value
 
 
-# --- filters --------------------------------------------------------------------------------------------------------------
+# --- filters -------------------------------------------------------------------------------------------
 
 
 def compile_filter(spec: Any, evaluate: Evaluate | None = None) -> Predicate:
@@ -251,7 +258,7 @@ def compile_filter(spec: Any, evaluate: Evaluate | None = None) -> Predicate:
         elif key == "$expr":
             if evaluate is None:
                 raise bad_value("$expr is not allowed here")
-            clauses.append(lambda doc, e=value, run=evaluate: truthy(run(e, doc)))
+            clauses.append(_expression_clause(value, evaluate))
         elif key == "$comment":
             continue
         elif key.startswith("$"):
@@ -261,6 +268,10 @@ def compile_filter(spec: Any, evaluate: Evaluate | None = None) -> Predicate:
     if len(clauses) == 1:
         return clauses[0]
     return lambda doc: all(clause(doc) for clause in clauses)
+
+
+def _expression_clause(expression: Any, evaluate: Evaluate) -> Predicate:
+    return lambda doc: truthy(evaluate(expression, doc))
 
 
 def truthy(value: Any) -> bool:
@@ -362,12 +373,12 @@ def _array_test(name: str, operand: Any, evaluate: Evaluate | None) -> Callable[
 
 
 def _value_test(name: str, operand: Any, siblings: Mapping[str, Any]) -> Callable[[Any], bool]:
-    if name == "$regex" or name == "$eq" and isinstance(operand, Regex | re.Pattern):
+    if name == "$regex" or (name == "$eq" and isinstance(operand, Regex | re.Pattern)):
         pattern = _pattern(operand, str(siblings.get("$options", "")))
         return lambda v: isinstance(v, str) and pattern.search(v) is not None
     if name == "$eq":
-        key = order_key(operand)
-        return lambda v: order_key(v) == key
+        key, rank = order_key(operand), type_rank(operand)
+        return lambda v: type_rank(v) == rank and order_key(v) == key
     if name == "$in":
         return _in_test(operand)
     if name == "$type":
@@ -438,7 +449,7 @@ def _range_test(name: str, operand: Any) -> Callable[[Any], bool]:
         found = order_key(value)
         if found[:2] == (2, 0):
             return False
-        return found == key and or_equal or (found > key if greater else found < key)
+        return (found == key and or_equal) or (found > key if greater else found < key)
 
     return test
 
@@ -449,11 +460,13 @@ def array_member_test(condition: Any) -> Callable[[Any], bool]:
     return lambda element: clause({"value": element})
 
 
-# --- sort -----------------------------------------------------------------------------------------------------------------
+# --- sort ----------------------------------------------------------------------------------------------
 
 
 def sort_value(doc: Document, path: str, descending: bool) -> tuple[Any, ...]:
-    """The key a document sorts by: an array stands for its smallest (ascending) or largest element, missing for null."""
+    """The key a document sorts by: an array stands for its smallest (ascending) or largest element, missing
+    for null.
+    """
     keys: list[tuple[Any, ...]] = []
     for value in values_at(doc, path.split(".")):
         if isinstance(value, list):
@@ -465,10 +478,16 @@ def sort_value(doc: Document, path: str, descending: bool) -> tuple[Any, ...]:
     return max(keys) if descending else min(keys)
 
 
+def _swapped(
+    key: Callable[[T, str, bool], tuple[Any, ...]], path: str, descending: bool, row: T
+) -> tuple[Any, ...]:
+    return key(row, path, descending)
+
+
 def sort_rows(
     rows: list[T], spec: Mapping[str, Any], key: Callable[[T, str, bool], tuple[Any, ...]]
 ) -> list[T]:
-    """Sort rows by a sort document, last key first, so that each pass keeps the order of the ones after it."""
+    """Sort rows by a sort document: last key first, each pass keeps the order of the one before."""
     for path, direction in reversed(list(spec.items())):
         if isinstance(direction, Mapping):
             descending = True  # {$meta: ...} sorts best first
@@ -478,15 +497,17 @@ def sort_rows(
             )
         else:
             descending = direction == -1
-        rows = sorted(rows, key=lambda row, p=path, d=descending: key(row, p, d), reverse=descending)
+        rows = sorted(rows, key=partial(_swapped, key, path, descending), reverse=descending)
     return rows
 
 
-# --- projection -----------------------------------------------------------------------------------------------------------
+# --- projection ----------------------------------------------------------------------------------------
 
 
 def project(doc: Document, spec: Mapping[str, Any], evaluate: Evaluate) -> Document:
-    """Apply a projection of `find` or `$project`: inclusion, exclusion, computed fields, `$slice`, `$elemMatch`, `$meta`."""
+    """Apply a projection of `find` or `$project`: inclusion, exclusion, computed fields, `$slice`,
+    `$elemMatch`, `$meta`.
+    """
     inclusive, paths, computed = _split_projection(spec)
     if inclusive:
         result: Document = _include(doc, _tree(paths))
@@ -508,7 +529,7 @@ def _split_projection(spec: Mapping[str, Any]) -> tuple[bool, list[str], Documen
     included: list[str] = []
     excluded: list[str] = []
     computed: Document = {}
-    for path, value in _flatten(spec):
+    for path, value in flatten_spec(spec):
         if not isinstance(value, bool | int | float):
             computed[path] = value
         elif path != "_id":
@@ -517,7 +538,7 @@ def _split_projection(spec: Mapping[str, Any]) -> tuple[bool, list[str], Documen
         raise MongoError(
             31254, "Location31254", f"Cannot do exclusion on field {excluded[0]} in inclusion projection"
         )
-    slices = [path for path, value in computed.items() if is_operator_object(value) and "$slice" in value]
+    slices = [path for path, value in computed.items() if _is_find_slice(value)]
     if excluded and len(slices) < len(computed):
         raise MongoError(31252, "Location31252", "Cannot use an expression in an exclusion projection")
     only_id = "_id" in spec and truthy(spec["_id"]) and not excluded and not computed
@@ -526,11 +547,23 @@ def _split_projection(spec: Mapping[str, Any]) -> tuple[bool, list[str], Documen
     return False, excluded + ["_id"] * ("_id" in spec and not truthy(spec["_id"])), computed
 
 
-def _flatten(spec: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _is_find_slice(value: Any) -> bool:
+    """Whether a projected value is `find`'s `$slice: n` or `$slice: [skip, n]`, not the expression of that
+    name.
+    """
+    if not is_operator_object(value) or "$slice" not in value:
+        return False
+    operand = value["$slice"]
+    return isinstance(operand, int) or (
+        isinstance(operand, list) and all(isinstance(n, int) for n in operand)
+    )
+
+
+def flatten_spec(spec: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in spec.items():
         path = f"{prefix}{key}"
         if isinstance(value, Mapping) and value and not is_operator_object(value):
-            yield from _flatten(value, f"{path}.")
+            yield from flatten_spec(value, f"{path}.")
         else:
             yield path, value
 
@@ -577,7 +610,7 @@ def _exclude(value: Any, tree: Document) -> Any:
 def _computed(doc: Document, path: str, expression: Any, evaluate: Evaluate) -> Any:
     if is_operator_object(expression):
         name, operand = next(iter(expression.items()))
-        if name == "$slice" and not (isinstance(operand, list) and not isinstance(operand[0], int)):
+        if _is_find_slice(expression):
             return _find_slice(doc, path, operand)
         if name == "$elemMatch":
             array = next(values_at(doc, path.split(".")), MISSING)
@@ -598,7 +631,9 @@ def _find_slice(doc: Document, path: str, operand: Any) -> Any:
 
 
 def set_computed(value: Any, parts: Sequence[str], new: Any) -> Any:
-    """Set a field as `$addFields` does: through arrays element by element, replacing what is no document on the way."""
+    """Set a field as `$addFields` does: through arrays element by element, replacing what is no document on
+    the way.
+    """
     if not parts:
         return new
     if isinstance(value, list):
@@ -614,7 +649,9 @@ def remove_path(value: Any, path: str) -> Any:
 
 
 def vector_of(value: Any) -> list[float] | None:
-    """The numbers of a vector field: an array of numbers or a BSON vector (binary subtype 9, float32 or int8); else None."""
+    """The numbers of a vector field: an array of numbers or a BSON vector (binary subtype 9, float32 or
+    int8); else None.
+    """
     if isinstance(value, list):
         if any(isinstance(v, bool) or not isinstance(v, int | float) for v in value):
             return None

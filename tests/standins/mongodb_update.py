@@ -1,9 +1,10 @@
 """The update half of the MongoDB stand-in: update operators, replacements and what an upsert starts from.
 
-Stands for: the update engine of a MongoDB 8.0 server, as the manual page "Update Operators" describes it. Pipeline updates
-run in `mongodb_aggregate`.
+Stands for: the update engine of a MongoDB 8.0 server, as the manual page "Update Operators" describes it.
+Pipeline updates run in `mongodb_aggregate`.
 
-Does not do: positional operators (`$`, `$[]`, `$[x]`), `arrayFilters`, `$bit`, `$sort` inside `$push`. Each is an error.
+Does not do: positional operators (`$`, `$[]`, `$[x]`), `arrayFilters`, `$bit`, `$sort` inside `$push`. Each
+is an error.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def is_replacement(update: Any) -> bool:
 def apply_update(doc: Document, update: Any, *, inserting: bool) -> Document:
     """The document after operator updates or a replacement; the argument is not changed.
 
-    Raises: MongoError: unknown operator (9), two changes of one path (40), a changed `_id` (66), a path through a value that
-        is no document (28), an operand of the wrong type (14).
+    Raises: MongoError: unknown operator (9), two changes of one path (40), a changed `_id` (66), a path
+        through a value that is no document (28), an operand of the wrong type (14).
     """
     if is_replacement(update):
         replaced = ({"_id": doc["_id"]} if "_id" in doc else {}) | copy.deepcopy(dict(update))
@@ -52,7 +53,8 @@ def apply_update(doc: Document, update: Any, *, inserting: bool) -> Document:
             raise MongoError(
                 9,
                 "FailedToParse",
-                f"Unknown modifier: {operator}. Expected a valid update modifier or pipeline-style update specified as an array",
+                f"Unknown modifier: {operator}. Expected a valid update modifier or pipeline-style "
+                "update specified as an array",
             )
         if not isinstance(changes, Mapping):
             raise MongoError(
@@ -102,7 +104,9 @@ def _check_path(path: str, touched: list[str]) -> None:
 
 
 def _parent(doc: Document, path: str, *, create: bool) -> tuple[Any, Any]:
-    """The container that holds the last part of a path and the key or index in it; (None, None) when it is not there."""
+    """The container that holds the last part of a path and the key or index in it; (None, None) when it is
+    not there.
+    """
     parts = path.split(".")
     node: Any = doc
     for position, part in enumerate(parts):
@@ -180,10 +184,8 @@ def _arithmetic(
 def _extreme(greater: bool) -> Callable[[Document, str, Any], None]:
     def apply(doc: Document, path: str, operand: Any) -> None:
         current = _read(doc, path)
-        if (
-            current is MISSING
-            or (order_key(operand) > order_key(current)) == greater
-            and not equal(operand, current)
+        if current is MISSING or (
+            (order_key(operand) > order_key(current)) == greater and not equal(operand, current)
         ):
             set_path(doc, path, operand)
 

@@ -37,7 +37,7 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import perf_counter
@@ -65,12 +65,12 @@ class LoggedRequest:
 
 @dataclass(frozen=True)
 class Request:
-    """A request for `StandinServer.answer`; `body` is empty when it was above `max_body_bytes`."""
+    """What `StandinServer.answer` gets: header names in lower case, a body above `max_body_bytes` empty."""
 
     method: str
     path: str
     query: dict[str, str]
-    headers: Mapping[str, str]
+    headers: dict[str, str]
     body: bytes
     body_bytes: int
 
@@ -129,7 +129,8 @@ class _Handler(BaseHTTPRequestHandler):
         fits = length <= owner.max_body_bytes
         body = self.rfile.read(length) if fits else self.read_away(length)
         query = {key: values[-1] for key, values in parse_qs(address.query, keep_blank_values=True).items()}
-        reply = owner.answer(Request(self.command, address.path, query, self.headers, body, length))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        reply = owner.answer(Request(self.command, address.path, query, headers, body, length))
         self.send_response(reply.status)
         for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
             self.send_header(name, value)
@@ -241,9 +242,7 @@ class Call:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
-            raise QdrantError(
-                400, f"Format error in JSON body: {first['msg']} at {where or 'the top'}"
-            ) from error
+            raise QdrantError(400, f"Format error in JSON body: {first['msg']} at {where or 'the top'}") from error
 
 
 Route = tuple[str, re.Pattern[str], Callable[["Engine", Call], Any]]
@@ -271,16 +270,12 @@ def check_ids(ids: list[Any]) -> None:
                 valid = False
         if not valid:
             wanted = "valid values are either an unsigned integer or a UUID"
-            raise QdrantError(
-                400, f"Format error in JSON body: value {point_id} is not a valid point ID, {wanted}"
-            )
+            raise QdrantError(400, f"Format error in JSON body: value {point_id} is not a valid point ID, {wanted}")
 
 
 def check_at_least(name: str, value: int | None, minimum: int) -> None:
     if value is not None and value < minimum:
-        message = (
-            f"Validation error in JSON body: [{name}: value {value} invalid, must be {minimum} or larger]"
-        )
+        message = f"Validation error in JSON body: [{name}: value {value} invalid, must be {minimum} or larger]"
         raise QdrantError(422, message)
 
 
@@ -290,9 +285,7 @@ def selector_of(body: Any) -> rest.PointIdsList | rest.FilterSelector:
         return rest.PointIdsList(points=body.points)
     if body.filter is not None:
         return rest.FilterSelector(filter=body.filter)
-    raise QdrantError(
-        422, "Validation error in JSON body: either list of point ids or filter must be provided"
-    )
+    raise QdrantError(422, "Validation error in JSON body: either list of point ids or filter must be provided")
 
 
 def exact_params(params: rest.SearchParams | None) -> rest.SearchParams | None:
@@ -372,9 +365,7 @@ class Engine:
                 raise QdrantError(400, f"Wrong input: Not existing vector name error: {name}")
             set_fields(known[name], diff)
         if body.metadata is not None or body.sparse_vectors is not None:
-            self.local.update_collection(
-                call.name, sparse_vectors_config=body.sparse_vectors, metadata=body.metadata
-            )
+            self.local.update_collection(call.name, sparse_vectors_config=body.sparse_vectors, metadata=body.metadata)
         kept.params.update(body.params.model_dump(exclude_none=True) if body.params else {})
         for part in ("hnsw_config", "optimizers_config", "strict_mode_config"):
             old, new = getattr(kept.created, part), getattr(body, part)
@@ -404,9 +395,7 @@ class Engine:
         if created.strict_mode_config is not None:
             strict = created.strict_mode_config.model_dump(exclude_none=True)
             info.config.strict_mode_config = rest.StrictModeConfigOutput.model_validate(strict)
-        info.payload_schema = {
-            key: self.counted(call.name, key, index) for key, index in kept.indexes.items()
-        }
+        info.payload_schema = {key: self.counted(call.name, key, index) for key, index in kept.indexes.items()}
         return info
 
     def counted(self, name: str, key: str, index: rest.PayloadIndexInfo) -> rest.PayloadIndexInfo:
@@ -566,9 +555,7 @@ class Engine:
         index = kept.indexes.get(body.key)
         if index is None or index.data_type.value not in FACET_INDEXES:
             needed = 'Index required but not found for "{}" of one of the following types: [{}]'
-            raise QdrantError(
-                400, "Bad request: " + needed.format(body.key, ", ".join(sorted(FACET_INDEXES)))
-            )
+            raise QdrantError(400, "Bad request: " + needed.format(body.key, ", ".join(sorted(FACET_INDEXES))))
         limit = 10 if body.limit is None else body.limit
         return self.local.facet(call.name, key=body.key, facet_filter=body.filter, limit=limit)
 

@@ -1,0 +1,30 @@
+"""A store with the seed's seven methods passes the core level."""
+
+import pytest
+
+from agent_rag.testing import SevenMethodStore, StoreContract, record
+
+
+class TestSevenMethodStore(StoreContract):
+    """No capability is declared, so only the core level runs."""
+
+    capabilities = frozenset()
+    persistent = True
+    max_loop_pause_s = 1.0  # a fake in plain Python, without threads
+
+    @pytest.fixture
+    def make_store(self):
+        store = SevenMethodStore()
+        return lambda: store
+
+
+async def test_more_than_the_seeds_arguments_is_a_type_error() -> None:
+    """Nothing but the seed's arguments is taken, so a KnowledgeBase that passes more is found out."""
+    async with SevenMethodStore() as store:
+        await store.create_collection("c", 4)
+        await store.insert("c", [record()])
+
+        with pytest.raises(TypeError):
+            await store.delete("c", "doc", {"tenant": "a"})
+        with pytest.raises(TypeError):
+            await store.delete("c", "doc", metadata_filter=None)
