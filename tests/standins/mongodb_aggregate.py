@@ -121,9 +121,7 @@ def _run(source: Source, name: str, spec: Any, rows: list[Row], variables: Mappi
 def _facet(source: Source, pipeline: Any, rows: list[Row], variables: Mapping[str, Any]) -> list[Document]:
     for name, spec in [_stage(entry) for entry in pipeline]:
         if name in _NOT_IN_FACET:
-            raise MongoError(
-                40600, "Location40600", f"{name} is not allowed to be used within a $facet stage"
-            )
+            raise MongoError(40600, "Location40600", f"{name} is not allowed to be used within a $facet stage")
         rows = _run(source, name, spec, rows, variables)
     return [doc for doc, _ in rows]
 
@@ -182,9 +180,7 @@ def _add_fields(spec: Any, rows: list[Row], variables: Mapping[str, Any]) -> lis
 def _unset(spec: Any, rows: list[Row], _variables: Mapping[str, Any]) -> list[Row]:
     paths = [spec] if isinstance(spec, str) else spec
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
-        raise MongoError(
-            31002, "Location31002", "$unset specification must be a string or an array of strings"
-        )
+        raise MongoError(31002, "Location31002", "$unset specification must be a string or an array of strings")
     for path in paths:
         rows = [(remove_path(doc, path), meta) for doc, meta in rows]
     return rows
@@ -263,9 +259,7 @@ def _accumulated(name: str, column: list[Any]) -> Any:
 
 def _count(spec: Any, rows: list[Row], _variables: Mapping[str, Any]) -> list[Row]:
     if not isinstance(spec, str) or not spec or spec.startswith("$") or "." in spec:
-        raise MongoError(
-            40156, "Location40156", "the count field must be a non-empty string without '$' and '.'"
-        )
+        raise MongoError(40156, "Location40156", "the count field must be a non-empty string without '$' and '.'")
     return [({spec: len(rows)}, {})] if rows else []
 
 

@@ -24,11 +24,7 @@ from .mongodb_storage import Collection, Index, Namespace, check_names
 
 def create_collection(engine: Engine, call: Call) -> Document:
     namespace = call.namespace()
-    options = {
-        key: call.body[key]
-        for key in ("validator", "validationLevel", "validationAction")
-        if key in call.body
-    }
+    options = {key: call.body[key] for key in ("validator", "validationLevel", "validationAction") if key in call.body}
     if options:
         raise MongoError(115, "CommandNotSupported", "the stand-in does not validate documents")
     check_names(namespace)
@@ -61,9 +57,7 @@ def list_collections(engine: Engine, call: Call) -> Document:
             entry |= {"options": {}, "info": {"readOnly": False, "uuid": unique_id}, "idIndex": id_index}
         entries.append(entry)
     found = [entry for entry in entries if matches(entry)]
-    return engine.cursor(
-        (call.database, "$cmd.listCollections"), found, call.body.get("cursor", {}).get("batchSize")
-    )
+    return engine.cursor((call.database, "$cmd.listCollections"), found, call.body.get("cursor", {}).get("batchSize"))
 
 
 def list_databases(engine: Engine, call: Call) -> Document:
@@ -101,9 +95,7 @@ def create_indexes(engine: Engine, call: Call) -> Document:
     for spec in call.body["indexes"]:
         check_fields(spec, _INDEX_FIELDS | {"hidden"}, "createIndexes.indexes")
         if not spec.get("key") or not spec.get("name"):
-            raise MongoError(
-                9, "FailedToParse", "The 'key' and 'name' fields are required in an index specification"
-            )
+            raise MongoError(9, "FailedToParse", "The 'key' and 'name' fields are required in an index specification")
         for direction in spec["key"].values():
             if direction not in (1, -1, "hashed"):
                 raise MongoError(67, "CannotCreateIndex", f"the stand-in has no index of kind {direction!r}")
@@ -135,9 +127,7 @@ def _same_index(collection: Collection, wanted: Index) -> bool:
         if same_key and held.unique == wanted.unique:
             if held.name == "_id_":
                 return True
-            raise MongoError(
-                85, "IndexOptionsConflict", f"Index already exists with a different name: {held.name}"
-            )
+            raise MongoError(85, "IndexOptionsConflict", f"Index already exists with a different name: {held.name}")
     return False
 
 
@@ -153,9 +143,7 @@ def drop_indexes(engine: Engine, call: Call) -> Document:
     if wanted == "*":
         names = [name for name in collection.indexes if name != "_id_"]
     elif isinstance(wanted, Mapping):
-        names = [
-            i.name for i in collection.indexes.values() if list(i.spec["key"].items()) == list(wanted.items())
-        ]
+        names = [i.name for i in collection.indexes.values() if list(i.spec["key"].items()) == list(wanted.items())]
     else:
         names = [wanted] if isinstance(wanted, str) else list(wanted)
     for name in names or [str(wanted)]:
@@ -193,9 +181,7 @@ def _search_index(engine: Engine, call: Call) -> tuple[Collection, SearchIndex]:
     for index in collection.search_indexes.values():
         if call.body.get("name") == index.name or call.body.get("id") == index.id:
             return collection, index
-    raise MongoError(
-        27, "IndexNotFound", f"search index not found: {call.body.get('name', call.body.get('id'))}"
-    )
+    raise MongoError(27, "IndexNotFound", f"search index not found: {call.body.get('name', call.body.get('id'))}")
 
 
 def drop_search_index(engine: Engine, call: Call) -> Document:

@@ -62,10 +62,7 @@ def _find(engine: Engine, call: Call) -> Document:
     start = int(body.get("skip", 0))
     docs = docs[start : start + limit if limit else None]
     if body.get("projection"):
-        docs = [
-            project(doc, body["projection"], lambda e, d: evaluate(e, scope_of(d, {}, variables)))
-            for doc in docs
-        ]
+        docs = [project(doc, body["projection"], lambda e, d: evaluate(e, scope_of(d, {}, variables))) for doc in docs]
     single = bool(body.get("singleBatch")) or int(body.get("limit", 0)) < 0
     return engine.cursor(namespace, docs, body.get("batchSize"), single=single)
 
@@ -73,9 +70,7 @@ def _find(engine: Engine, call: Call) -> Document:
 def _aggregate(engine: Engine, call: Call) -> Document:
     body = call.body
     if not isinstance(body["aggregate"], str):
-        raise MongoError(
-            73, "InvalidNamespace", "the stand-in aggregates over collections only, not {aggregate: 1}"
-        )
+        raise MongoError(73, "InvalidNamespace", "the stand-in aggregates over collections only, not {aggregate: 1}")
     if not isinstance(body.get("cursor"), Mapping):
         raise MongoError(
             9,
@@ -161,9 +156,7 @@ def _put_new(engine: Engine, call: Call, namespace: Namespace, doc: Document) ->
     engine.storage.write(namespace, key, doc, call.txn)
 
 
-def _write_batch(
-    engine: Engine, call: Call, statements: Any, write: Callable[[Document], Document]
-) -> Document:
+def _write_batch(engine: Engine, call: Call, statements: Any, write: Callable[[Document], Document]) -> Document:
     """Run the statements of a write command and collect counts, upserts and write errors."""
     if not isinstance(statements, list) or not 1 <= len(statements) <= MAX_WRITE_BATCH:
         count = len(statements) if isinstance(statements, list) else 0
@@ -201,16 +194,12 @@ def _write_batch(
 
 def _update(engine: Engine, call: Call) -> Document:
     def update(statement: Document) -> Document:
-        check_fields(
-            statement, {"q", "u", "c", "upsert", "multi", "hint", "collation", "sort"}, "update.updates"
-        )
+        check_fields(statement, {"q", "u", "c", "upsert", "multi", "hint", "collation", "sort"}, "update.updates")
         check_collation(statement)
         multi = bool(statement.get("multi"))
         if multi and is_replacement(statement["u"]):
             raise MongoError(9, "FailedToParse", "multi update is not supported for replacement-style update")
-        changes = _Changes(
-            engine, call, call.namespace(), statement["q"], statement["u"], statement.get("c", {})
-        )
+        changes = _Changes(engine, call, call.namespace(), statement["q"], statement["u"], statement.get("c", {}))
         return changes.run(multi=multi, upsert=bool(statement.get("upsert")), sort=statement.get("sort"))
 
     return _write_batch(engine, call, call.body.get("updates"), update)
@@ -304,9 +293,7 @@ def _delete(engine: Engine, call: Call) -> Document:
     return _write_batch(engine, call, call.body.get("deletes"), delete)
 
 
-def _delete_one(
-    engine: Engine, call: Call, namespace: Namespace, key: Key, matches: Predicate
-) -> Document | None:
+def _delete_one(engine: Engine, call: Call, namespace: Namespace, key: Key, matches: Predicate) -> Document | None:
     engine.storage.acquire(namespace, key, call.txn)
     doc = engine.storage.view(namespace, call.txn).get(key)
     if doc is None or not matches(doc):
@@ -319,9 +306,7 @@ def _find_and_modify(engine: Engine, call: Call) -> Document:
     body, namespace = call.body, call.namespace()
     if bool(body.get("remove")) == ("update" in body):
         raise MongoError(9, "FailedToParse", "Either an update or remove=true must be specified")
-    changes = _Changes(
-        engine, call, namespace, body.get("query", {}), body.get("update"), body.get("let", {})
-    )
+    changes = _Changes(engine, call, namespace, body.get("query", {}), body.get("update"), body.get("let", {}))
     value: Document | None = None
     if body.get("remove"):
         for key in changes._keys(body.get("sort")):

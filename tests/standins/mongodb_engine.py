@@ -125,9 +125,7 @@ class Reader:
             return True
         if index.failed or self.engine.building == "error":
             kind = "vector" if index.kind == "vectorSearch" else "search"
-            state = (
-                "FAILED" if index.failed else "INITIAL_SYNC" if index.status == "BUILDING" else "NOT_STARTED"
-            )
+            state = "FAILED" if index.failed else "INITIAL_SYNC" if index.status == "BUILDING" else "NOT_STARTED"
             raise search_error(
                 f"cannot query {kind} index {index.id} ({kind} index {index.name}) while in state {state}"
             )
@@ -148,9 +146,7 @@ def take_batch(docs: Sequence[Document], size: int) -> tuple[list[RawBSONDocumen
     for position, doc in enumerate(docs):
         raw = bson.encode(doc)
         if len(raw) > MAX_BSON_SIZE:
-            raise MongoError(
-                10334, "BSONObjectTooLarge", f"BSONObj size: {len(raw)} ({len(raw):#x}) is invalid."
-            )
+            raise MongoError(10334, "BSONObjectTooLarge", f"BSONObj size: {len(raw)} ({len(raw):#x}) is invalid.")
         if position == size or (batch and used + len(raw) > MAX_BSON_SIZE):
             return batch, list(docs[position:])
         batch.append(RawBSONDocument(raw))

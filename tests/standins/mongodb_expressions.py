@@ -136,9 +136,7 @@ def _switch(operand: Any, scope: Scope) -> Any:
         if truthy(evaluate(branch["case"], scope)):
             return evaluate(branch["then"], scope)
     if "default" not in operand:
-        raise MongoError(
-            40066, "Location40066", "$switch could not find a matching branch and has no default"
-        )
+        raise MongoError(40066, "Location40066", "$switch could not find a matching branch and has no default")
     return evaluate(operand["default"], scope)
 
 
@@ -321,9 +319,7 @@ def _convert(kind: Callable[[Any], Any]) -> Callable[[str, list[Any]], Any]:
         try:
             return kind(values[0])
         except (TypeError, ValueError) as error:
-            raise MongoError(
-                241, "ConversionFailure", f"Failed to convert {values[0]!r} in {name}"
-            ) from error
+            raise MongoError(241, "ConversionFailure", f"Failed to convert {values[0]!r} in {name}") from error
 
     return apply
 
@@ -378,11 +374,7 @@ def _merge_objects(_name: str, values: list[Any]) -> Document:
 def _array_to_object(_name: str, values: list[Any]) -> Any:
     if _null(values[0]):
         return None
-    return (
-        {e["k"]: e["v"] for e in values[0]}
-        if values[0] and isinstance(values[0][0], Mapping)
-        else dict(values[0])
-    )
+    return {e["k"]: e["v"] for e in values[0]} if values[0] and isinstance(values[0][0], Mapping) else dict(values[0])
 
 
 def _object_to_array(_name: str, values: list[Any]) -> Any:
@@ -451,9 +443,7 @@ _STRICT: Final[dict[str, Callable[[str, list[Any]], Any]]] = {
     "$toDouble": _convert(float),
     "$toBool": _convert(bool),
     "$toObjectId": _convert(ObjectId),
-    "$type": lambda name, values: (
-        "missing" if values[0] is MISSING else _TYPE_NAMES.get(bson_type(values[0]))
-    ),
+    "$type": lambda name, values: "missing" if values[0] is MISSING else _TYPE_NAMES.get(bson_type(values[0])),
     "$isArray": lambda name, values: isinstance(values[0], list),
     "$isNumber": lambda name, values: values[0] is not MISSING and type_rank(values[0]) == 2,
     "$in": _in,

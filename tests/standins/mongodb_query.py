@@ -171,9 +171,7 @@ def order_key(value: Any) -> tuple[Any, ...]:
     rank = type_rank(value)
     if rank == 2:
         number = value.to_decimal() if isinstance(value, Decimal128) else value
-        if (isinstance(number, Decimal) and number.is_nan()) or (
-            isinstance(number, float) and math.isnan(number)
-        ):
+        if (isinstance(number, Decimal) and number.is_nan()) or (isinstance(number, float) and math.isnan(number)):
             return (2, 0, 0)
         return (2, 1, number)
     if rank == 4:
@@ -355,12 +353,7 @@ def _all(parts: list[str], operand: Any, evaluate: Evaluate | None) -> Predicate
 
 def _array_test(name: str, operand: Any, evaluate: Evaluate | None) -> Callable[[list[Any]], bool]:
     if name == "$size":
-        if (
-            isinstance(operand, bool)
-            or not isinstance(operand, int | float)
-            or operand != int(operand)
-            or operand < 0
-        ):
+        if isinstance(operand, bool) or not isinstance(operand, int | float) or operand != int(operand) or operand < 0:
             raise bad_value(f"Failed to parse $size. Expected a non-negative integer in: $size: {operand!r}")
         return lambda array: len(array) == operand
     if not isinstance(operand, Mapping):
@@ -478,15 +471,11 @@ def sort_value(doc: Document, path: str, descending: bool) -> tuple[Any, ...]:
     return max(keys) if descending else min(keys)
 
 
-def _swapped(
-    key: Callable[[T, str, bool], tuple[Any, ...]], path: str, descending: bool, row: T
-) -> tuple[Any, ...]:
+def _swapped(key: Callable[[T, str, bool], tuple[Any, ...]], path: str, descending: bool, row: T) -> tuple[Any, ...]:
     return key(row, path, descending)
 
 
-def sort_rows(
-    rows: list[T], spec: Mapping[str, Any], key: Callable[[T, str, bool], tuple[Any, ...]]
-) -> list[T]:
+def sort_rows(rows: list[T], spec: Mapping[str, Any], key: Callable[[T, str, bool], tuple[Any, ...]]) -> list[T]:
     """Sort rows by a sort document: last key first, each pass keeps the order of the one before."""
     for path, direction in reversed(list(spec.items())):
         if isinstance(direction, Mapping):
@@ -535,9 +524,7 @@ def _split_projection(spec: Mapping[str, Any]) -> tuple[bool, list[str], Documen
         elif path != "_id":
             (included if value else excluded).append(path)
     if included and excluded:
-        raise MongoError(
-            31254, "Location31254", f"Cannot do exclusion on field {excluded[0]} in inclusion projection"
-        )
+        raise MongoError(31254, "Location31254", f"Cannot do exclusion on field {excluded[0]} in inclusion projection")
     slices = [path for path, value in computed.items() if _is_find_slice(value)]
     if excluded and len(slices) < len(computed):
         raise MongoError(31252, "Location31252", "Cannot use an expression in an exclusion projection")
@@ -554,9 +541,7 @@ def _is_find_slice(value: Any) -> bool:
     if not is_operator_object(value) or "$slice" not in value:
         return False
     operand = value["$slice"]
-    return isinstance(operand, int) or (
-        isinstance(operand, list) and all(isinstance(n, int) for n in operand)
-    )
+    return isinstance(operand, int) or (isinstance(operand, list) and all(isinstance(n, int) for n in operand))
 
 
 def flatten_spec(spec: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -179,9 +179,7 @@ class SearchIndex:
 def validate_definition(kind: str, definition: Any) -> None:
     """Refuse a definition that mongot would refuse: unknown fields and types, dimensions out of range."""
     if not isinstance(definition, Mapping):
-        raise MongoError(
-            14, "TypeMismatch", "BSON field 'definition' is the wrong type, expected type 'object'"
-        )
+        raise MongoError(14, "TypeMismatch", "BSON field 'definition' is the wrong type, expected type 'object'")
     try:
         VectorMatcher(dict(definition)) if kind == "vectorSearch" else TextMatcher(dict(definition))
     except MongoError as error:
@@ -281,9 +279,7 @@ class VectorMatcher:
             raise search_error('"queryVector" must be an array of numbers or a BSON vector')
         if len(numbers) != field["numDimensions"]:
             held = field["numDimensions"]
-            raise search_error(
-                f"vector field is indexed with {held} dimensions but queried with {len(numbers)}"
-            )
+            raise search_error(f"vector field is indexed with {held} dimensions but queried with {len(numbers)}")
         query = np.array(numbers, dtype=np.float32).astype(np.float64)
         if field["similarity"] == "cosine" and not query.any():
             raise search_error("Cosine similarity cannot be calculated against a zero vector.")
@@ -339,9 +335,7 @@ def _only_paths(doc: Document, paths: set[str]) -> Document:
         target = kept
         for part in parents:
             target = target.setdefault(part, {})
-        target[last] = (
-            [v for v in value if not isinstance(v, Mapping | list)] if isinstance(value, list) else value
-        )
+        target[last] = [v for v in value if not isinstance(v, Mapping | list)] if isinstance(value, list) else value
     return kept
 
 
@@ -483,9 +477,7 @@ class TextMatcher:
         node = self.mappings
         *parents, last = path.split(".")
         for part in parents:
-            child = next(
-                (f for f in _as_list(node.get("fields", {}).get(part)) if f["type"] == "document"), None
-            )
+            child = next((f for f in _as_list(node.get("fields", {}).get(part)) if f["type"] == "document"), None)
             if child is None:
                 if not node.get("dynamic"):
                     return []
@@ -645,8 +637,7 @@ class TextMatcher:
         return {
             key: sum(clause.get(key, 0.0) for clause in parts["must"] + parts["should"])
             for key in keys
-            if all(key in clause for clause in required)
-            and sum(key in clause for clause in parts["should"]) >= least
+            if all(key in clause for clause in required) and sum(key in clause for clause in parts["should"]) >= least
         }
 
 

@@ -65,9 +65,7 @@ class Index:
             columns.append(found or [None])
         if self.sparse and not present:
             return set()
-        return {
-            tuple(order_key(value) for value in combination) for combination in itertools.product(*columns)
-        }
+        return {tuple(order_key(value) for value in combination) for combination in itertools.product(*columns)}
 
 
 class Collection:
@@ -93,9 +91,7 @@ class Collection:
         """Bring the search indexes up to what is visible by now and forget what all of them have seen."""
         for index in self.search_indexes.values():
             index.follow(self.log, self.dropped)
-        seen = min(
-            (index.position for index in self.search_indexes.values()), default=self.dropped + len(self.log)
-        )
+        seen = min((index.position for index in self.search_indexes.values()), default=self.dropped + len(self.log))
         del self.log[: seen - self.dropped]
         self.dropped = seen
 
@@ -114,9 +110,7 @@ class Transaction:
 class Storage:
     """All databases. Every method runs under `lock`; the server takes it for the whole of a command."""
 
-    def __init__(
-        self, *, search_delay_s: float, search_spread_s: float, lock_wait_s: float, lifetime_s: float
-    ) -> None:
+    def __init__(self, *, search_delay_s: float, search_spread_s: float, lock_wait_s: float, lifetime_s: float) -> None:
         self.search_delay_s = search_delay_s
         self.search_spread_s = search_spread_s
         self.lock_wait_s = lock_wait_s
@@ -196,9 +190,7 @@ class Storage:
                 del taken[unique_key]
             taken.update(dict.fromkeys(index.keys(doc) if doc is not None else (), key))
 
-    def _commit(
-        self, collection: Collection, key: Key, old: Document | None, doc: Document | None, at: float
-    ) -> None:
+    def _commit(self, collection: Collection, key: Key, old: Document | None, doc: Document | None, at: float) -> None:
         self.version += 1
         collection.versions[key] = self.version
         for index in collection.unique_indexes():
@@ -217,9 +209,7 @@ class Storage:
                 visible_at = max(visible_at, collection.log[-1][0] + self.search_spread_s)
             collection.log.append((visible_at, key, doc))
 
-    def _check_unique(
-        self, collection: Collection, key: Key, doc: Document | None, txn: Transaction | None
-    ) -> None:
+    def _check_unique(self, collection: Collection, key: Key, doc: Document | None, txn: Transaction | None) -> None:
         if doc is None:
             return
         for index in collection.unique_indexes():
@@ -233,9 +223,7 @@ class Storage:
                 if other.unique.get(slot, {}).keys() & wanted:
                     raise write_conflict(in_transaction=txn is not None)
 
-    def _owner(
-        self, collection: Collection, index: Index, unique_key: Key, txn: Transaction | None
-    ) -> Key | None:
+    def _owner(self, collection: Collection, index: Index, unique_key: Key, txn: Transaction | None) -> Key | None:
         if txn is not None:
             mine = txn.unique.get((collection.namespace, index.name), {}).get(unique_key)
             if mine is not None:
@@ -284,9 +272,7 @@ class Storage:
                         raise duplicate_key(collection.full_name, index, doc)
         collection.indexes[index.name] = index
 
-    def build_search_index(
-        self, collection: Collection, spec: Mapping[str, Any], build_time_s: float
-    ) -> SearchIndex:
+    def build_search_index(self, collection: Collection, spec: Mapping[str, Any], build_time_s: float) -> SearchIndex:
         collection.follow_log()
         index = SearchIndex(
             spec.get("name", "default"),

@@ -158,9 +158,7 @@ def _unset(doc: Document, path: str, _operand: Any) -> None:
         container[key] = None
 
 
-def _arithmetic(
-    operator: str, combine: Callable[[Any, Any], Any], start: Any
-) -> Callable[[Document, str, Any], None]:
+def _arithmetic(operator: str, combine: Callable[[Any, Any], Any], start: Any) -> Callable[[Document, str, Any], None]:
     def apply(doc: Document, path: str, operand: Any) -> None:
         if type_rank(operand) != 2:
             raise MongoError(
@@ -184,9 +182,7 @@ def _arithmetic(
 def _extreme(greater: bool) -> Callable[[Document, str, Any], None]:
     def apply(doc: Document, path: str, operand: Any) -> None:
         current = _read(doc, path)
-        if current is MISSING or (
-            (order_key(operand) > order_key(current)) == greater and not equal(operand, current)
-        ):
+        if current is MISSING or ((order_key(operand) > order_key(current)) == greater and not equal(operand, current)):
             set_path(doc, path, operand)
 
     return apply
@@ -197,9 +193,7 @@ def _array_for(doc: Document, path: str, operator: str) -> list[Any] | None:
     if current is MISSING:
         return None
     if not isinstance(current, list):
-        raise bad_value(
-            f"The field '{path}' must be an array but is of type {type(current).__name__} for {operator}"
-        )
+        raise bad_value(f"The field '{path}' must be an array but is of type {type(current).__name__} for {operator}")
     return current
 
 

@@ -97,9 +97,7 @@ def known(body: Any, allowed: Iterable[str], where: str) -> None:
 
 def check_name(name: Any, what: str) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise refuse(
-            f"{what} name {name!r} is invalid: letters, digits, _ and -, a letter first, length [1,128]"
-        )
+        raise refuse(f"{what} name {name!r} is invalid: letters, digits, _ and -, a letter first, length [1,128]")
     return name
 
 
@@ -233,9 +231,7 @@ class Collection:
 
     @property
     def schema(self) -> Schema:
-        types = {
-            n: i["fieldType"] for n, i in self.indexes.items() if i["indexType"] in ("filter", "primaryKey")
-        }
+        types = {n: i["fieldType"] for n, i in self.indexes.items() if i["indexType"] in ("filter", "primaryKey")}
         return Schema(
             types,
             index_all=bool(self.full_index.get("filterAll")),
@@ -363,9 +359,7 @@ class Collection:
         index = self.indexes.get("vector")
         if index is None:
             raise refuse("the collection has no vector index")
-        if not isinstance(value, list) or any(
-            isinstance(x, bool) or not isinstance(x, int | float) for x in value
-        ):
+        if not isinstance(value, list) or any(isinstance(x, bool) or not isinstance(x, int | float) for x in value):
             raise refuse("vector has to be an array of numbers")
         if len(value) != index["dimension"]:
             raise refuse(f"the dimension of the vector is {len(value)}, the index has {index['dimension']}")
@@ -411,9 +405,7 @@ class Collection:
     def shown(self, doc: Document, body: Mapping[str, Any], score: float | None = None) -> Document:
         """A document as the response has it: the output fields, the vectors only on request, the score."""
         fields = body.get("outputFields")
-        if fields is not None and (
-            not isinstance(fields, list) or not all(isinstance(f, str) for f in fields)
-        ):
+        if fields is not None and (not isinstance(fields, list) or not all(isinstance(f, str) for f in fields)):
             raise refuse("outputFields has to be an array of strings")
         hidden = () if body.get("retrieveVector") else ("vector", "sparse_vector")
         result = {k: v for k, v in doc.items() if k not in hidden and (not fields or k in fields)}
@@ -455,9 +447,7 @@ class Collection:
 
     def query_vectors(self, search: Mapping[str, Any], view: Mapping[str, Document]) -> list[list[float]]:
         """The vectors that a search names directly, by documents or by texts."""
-        given = [
-            name for name in ("documentIds", "vectors", "embeddingItems") if search.get(name) is not None
-        ]
+        given = [name for name in ("documentIds", "vectors", "embeddingItems") if search.get(name) is not None]
         if len(given) != 1:
             raise refuse("The search condition must be one of the [documentIds, vectors, retrieves]")
         items = search[given[0]]
@@ -542,10 +532,7 @@ def _parts(search: Mapping[str, Any], name: str) -> list[Any]:
 
 def _is_sparse(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(pair, list)
-        and len(pair) == 2
-        and isinstance(pair[0], int)
-        and isinstance(pair[1], int | float)
+        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], int) and isinstance(pair[1], int | float)
         for pair in value
     )
 

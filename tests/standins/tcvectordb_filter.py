@@ -94,9 +94,7 @@ class _Tokens:
         position = 0
         end = len(text.rstrip())
         while position < end:
-            match = (_ESCAPED_STRING.match(text, position) if escapes else None) or _TOKEN.match(
-                text, position
-            )
+            match = (_ESCAPED_STRING.match(text, position) if escapes else None) or _TOKEN.match(text, position)
             if match is None:
                 raise FilterError(f"syntax error at position {position}: {text[position : position + 20]!r}")
             self.found.append(_token(match, escapes))
@@ -113,10 +111,7 @@ class _Tokens:
 
     def accept(self, *words: str) -> bool:
         """Take the words when they come next."""
-        if all(
-            self.peek(i)[0] in ("keyword", "punctuation") and self.peek(i)[1] == w
-            for i, w in enumerate(words)
-        ):
+        if all(self.peek(i)[0] in ("keyword", "punctuation") and self.peek(i)[1] == w for i, w in enumerate(words)):
             self.at += len(words)
             return True
         return False
@@ -204,9 +199,7 @@ class Filter:
             return self._negatable(read, lambda v: any(_same(v, value) for value in values), negated)
         return self._array_condition(path, field_type, read)
 
-    def _array_condition(
-        self, path: str, field_type: FieldType, read: Callable[[Document], Any]
-    ) -> Predicate:
+    def _array_condition(self, path: str, field_type: FieldType, read: Callable[[Document], Any]) -> Predicate:
         if self._tokens.accept("include", "all"):
             operator = "include all"
         elif self._tokens.accept("include"):
@@ -259,9 +252,7 @@ class Filter:
         compare = _COMPARISONS[operator]
         return lambda doc: _is_number(found := read(doc)) and compare(found, value)
 
-    def _negatable(
-        self, read: Callable[[Document], Any], test: Callable[[Any], bool], negated: bool
-    ) -> Predicate:
+    def _negatable(self, read: Callable[[Document], Any], test: Callable[[Any], bool], negated: bool) -> Predicate:
         if not negated:
             return lambda doc: test(read(doc))
 

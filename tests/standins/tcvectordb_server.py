@@ -327,9 +327,7 @@ def _consistency(body: Document) -> str:
 def _document_query(server: TcVectorDBServer, body: Document) -> Document:
     known(body, {"database", "collection", "readConsistency", "query"}, "the request")
     query = body.get("query")
-    known(
-        query, {"documentIds", "filter", "limit", "offset", "outputFields", "retrieveVector", "sort"}, "query"
-    )
+    known(query, {"documentIds", "filter", "limit", "offset", "outputFields", "retrieveVector", "sort"}, "query")
     assert query is not None
     collection = server.collection(body)
     view = collection.view(_consistency(body))
@@ -390,9 +388,7 @@ def _document_full_text_search(server: TcVectorDBServer, body: Document) -> Docu
     collection = server.collection(body)
     view = collection.view(_consistency(body))
     limit = whole(search, "limit", 10, 1, MAX_LIMIT)
-    found = collection.sparse(search.get("match") or {}, view, collection.predicate(search.get("filter")))[
-        :limit
-    ]
+    found = collection.sparse(search.get("match") or {}, view, collection.predicate(search.get("filter")))[:limit]
     return {"documents": [[collection.shown(view[key], search, score) for key, score in found]]}
 
 

@@ -140,9 +140,7 @@ async def test_the_wire_protocol_is_op_msg_and_op_query_for_the_handshake(mongo:
     def roundtrip(op_code: int, payload: bytes) -> tuple[int, int, bytes]:
         with socket.create_connection(("127.0.0.1", mongo.port)) as connection:
             connection.sendall(struct.pack("<iiii", 16 + len(payload), 7, 0, op_code) + payload)
-            length, _, response_to, reply_code = struct.unpack(
-                "<iiii", connection.recv(16, socket.MSG_WAITALL)
-            )
+            length, _, response_to, reply_code = struct.unpack("<iiii", connection.recv(16, socket.MSG_WAITALL))
             return response_to, reply_code, connection.recv(length - 16, socket.MSG_WAITALL)
 
     ping = bson.encode({"ping": 1, "$db": "admin"})
@@ -235,9 +233,7 @@ async def test_dotted_paths_walk_arrays_of_documents(inventory: Collection) -> N
 
 async def test_update_operators(inventory: Collection) -> None:
     """The examples of the manual pages $inc and $setOnInsert, and a few more operators."""
-    await inventory.insert_one(
-        {"_id": 1, "sku": "abc123", "quantity": 10, "metrics": {"orders": 2, "ratings": 3.5}}
-    )
+    await inventory.insert_one({"_id": 1, "sku": "abc123", "quantity": 10, "metrics": {"orders": 2, "ratings": 3.5}})
 
     await inventory.update_one({"sku": "abc123"}, {"$inc": {"quantity": -2, "metrics.orders": 1}})
     upserted = await inventory.update_one(
@@ -356,12 +352,8 @@ async def test_aggregation_stages(inventory: Collection) -> None:
         {"$unionWith": {"coll": "other", "pipeline": []}},
         {"$project": {"item": 1}},
     )
-    facet = await rows(
-        inventory, {"$facet": {"n": [{"$count": "all"}], "first": [{"$limit": 1}, {"$unset": "sizes"}]}}
-    )
-    root = await rows(
-        inventory, {"$limit": 1}, {"$replaceRoot": {"newRoot": {"all": {"$concat": ["$item", "!"]}}}}
-    )
+    facet = await rows(inventory, {"$facet": {"n": [{"$count": "all"}], "first": [{"$limit": 1}, {"$unset": "sizes"}]}})
+    root = await rows(inventory, {"$limit": 1}, {"$replaceRoot": {"newRoot": {"all": {"$concat": ["$item", "!"]}}}})
 
     assert grouped == [{"_id": "abc", "total": 70, "n": 3.5}, {"_id": "jkl", "total": 20, "n": 1.0}]
     assert unwound == [{"_id": 1, "sizes": s} for s in "SML"] + [{"_id": 3, "sizes": "M"}]
@@ -411,9 +403,7 @@ async def test_a_transaction_is_invisible_until_its_commit(
     assert await ids(inventory, {}) == [2, 3]
 
 
-async def test_a_write_conflict_is_transient(
-    client: AsyncMongoClient[dict[str, Any]], inventory: Collection
-) -> None:
+async def test_a_write_conflict_is_transient(client: AsyncMongoClient[dict[str, Any]], inventory: Collection) -> None:
     """The second writer of a document gets error 112, labelled for a retry; a write outside waits for the
     commit.
     """
@@ -440,9 +430,7 @@ async def test_a_write_conflict_is_transient(
     assert retried == {"_id": 1, "n": 101}
 
 
-async def test_an_error_ends_the_transaction(
-    client: AsyncMongoClient[dict[str, Any]], inventory: Collection
-) -> None:
+async def test_an_error_ends_the_transaction(client: AsyncMongoClient[dict[str, Any]], inventory: Collection) -> None:
     """After a failed statement the transaction is gone: the next one gets NoSuchTransaction (251)."""
     await inventory.insert_one({"_id": 1})
 
@@ -547,15 +535,10 @@ async def test_vector_search_checks_its_arguments(inventory: Collection) -> None
         return str(caught.value.details and caught.value.details["errmsg"]).rpartition(" :: ")[2]
 
     assert await message(near(1, 0, filter={"lang": "en"})) == "Path 'lang' needs to be indexed as filter"
-    assert (
-        await message(near(1, 0, filter={"year": {"$regex": "x"}}))
-        == '"filter.year" unsupported operator $regex'
-    )
+    assert await message(near(1, 0, filter={"year": {"$regex": "x"}})) == '"filter.year" unsupported operator $regex'
     assert "must be a boolean" in await message(near(1, 0, filter={"year": {"$eq": [1]}}))
     assert await message(near(1, 0, 0)) == "vector field is indexed with 2 dimensions but queried with 3"
-    assert (
-        await message(near(1, 0, numCandidates=10_001)) == '"numCandidates" must be within bounds [1..10000]'
-    )
+    assert await message(near(1, 0, numCandidates=10_001)) == '"numCandidates" must be within bounds [1..10000]'
     assert await message(near(1, 0, limit=200)) == '"limit" must be less than or equal to "numCandidates"'
     assert (
         await message(near(1, 0, exact=True, numCandidates=10))
@@ -681,12 +664,8 @@ async def test_compound_search(inventory: Collection) -> None:
 
     english = {"equals": {"path": "lang", "value": "en"}}
     assert await search(compound={"filter": [english]}) == [(0, 0.0), (2, 0.0)]
-    assert await search(compound={"must": [english], "mustNot": [{"exists": {"path": "draft"}}]}) == [
-        (0, 1.0)
-    ]
-    assert await search(
-        compound={"must": [{"range": {"path": "year", "gt": 2020}}], "should": [english]}
-    ) == [
+    assert await search(compound={"must": [english], "mustNot": [{"exists": {"path": "draft"}}]}) == [(0, 1.0)]
+    assert await search(compound={"must": [{"range": {"path": "year", "gt": 2020}}], "should": [english]}) == [
         (2, 2.0),
         (1, 1.0),
     ]
@@ -714,9 +693,7 @@ async def test_search_index_commands(inventory: Collection) -> None:
         await inventory.create_search_index(vector_index())
     with pytest.raises(OperationFailure) as unknown_field:
         await inventory.create_search_index(
-            SearchIndexModel(
-                {"fields": [{"type": "vector", "path": "v", "dims": 2}]}, name="x", type="vectorSearch"
-            )
+            SearchIndexModel({"fields": [{"type": "vector", "path": "v", "dims": 2}]}, name="x", type="vectorSearch")
         )
     await queryable(inventory, "vectors")
 
@@ -1055,9 +1032,7 @@ async def test_rrf_and_full_text(books: Any) -> None:
 
 async def test_query_delete_update_and_count(books: Any) -> None:
     """Ids and filter select together; a page comes from offset and limit; update merges; upsert replaces."""
-    page = books.query(
-        limit=2, offset=1, sort={"fieldName": "page", "direction": "desc"}, output_fields=["id"]
-    )
+    page = books.query(limit=2, offset=1, sort={"fieldName": "page", "direction": "desc"}, output_fields=["id"])
     both = books.query(document_ids=["0001", "0002"], filter="page > 21", limit=10, output_fields=["id"])
     updated = books.update(data={"page": 99}, filter='bookName = "红楼梦"')
     after = books.query(document_ids=["0003"], limit=1)[0]
@@ -1182,9 +1157,7 @@ async def test_full_indexing_cuts_strings(sdk: Any) -> None:
         VectorIndex("vector", 1, IndexType.FLAT, MetricType.COSINE),
     ]
     config = FilterIndexConfig(filter_all=True, fields_without_index=["text"], max_str_len=4)
-    collection = sdk.create_database("db").create_collection(
-        "c", 1, 0, indexes=indexes, filter_index_config=config
-    )
+    collection = sdk.create_database("db").create_collection("c", 1, 0, indexes=indexes, filter_index_config=config)
     collection.upsert([{"id": "1", "vector": [1], "tenant": "acme-long", "text": "x"}])
 
     assert collection.count(filter='tenant = "acme"') == 1
@@ -1223,13 +1196,9 @@ async def test_errors_have_codes(sdk: Any, books: Any, tencent: TcVectorDBServer
     assert refused(books.upsert, [{"id": "x", "vector": [1, 2, 3]}] * 1001).startswith("15000 ")
     assert refused(books.upsert, [{"id": "x", "vector": [1, 2, 3], "page": -1}]).startswith("15000 ")
     assert refused(books.count, filter="vector = 1").startswith("15000 ")
-    assert refused(books.hybrid_search, ann=AnnSearch(data=[1, 2, 3]), nonsense=1).startswith(
-        "15000 unknown field"
-    )
+    assert refused(books.hybrid_search, ann=AnnSearch(data=[1, 2, 3]), nonsense=1).startswith("15000 unknown field")
     assert refused(database.create_collection, "9bad", 1, 0, indexes=book_indexes()).startswith("15000 ")
-    assert refused(database.create_collection, "book-vector", 1, 0, indexes=book_indexes()).startswith(
-        "15000 "
-    )
+    assert refused(database.create_collection, "book-vector", 1, 0, indexes=book_indexes()).startswith("15000 ")
     assert database.exists_collection("other") is False  # the SDK knows it by 15302
     assert sdk.drop_database("other") is None  # the SDK knows it by "not exist"
     assert refused(stranger.list_databases).startswith("1 Unauthorized")
