@@ -16,6 +16,7 @@ from rich.text import Text
 
 from .documents import DocumentSummary, VectorSearchResult
 from .events import Event, LoadProgress
+from .middleware.citation import location_of
 
 if TYPE_CHECKING:
     from ._ask import Answer
@@ -25,19 +26,12 @@ if TYPE_CHECKING:
 
 _STAGES = ("parse", "store")
 _SHOWN_UNCHANGED = 20
-_LOCATIONS = ("page", "slide", "sheet", "rows", "line_start", "key_path")
 
 
 def show_json(value: Any) -> None:
     """Print one JSON document."""
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
     sys.stdout.write(json.dumps(plain, ensure_ascii=False, indent=2) + "\n")
-
-
-def location(chunk_metadata: Mapping[str, Any]) -> str:
-    """``page 3``, ``sheet Budget``: where in its file a chunk stands; empty when unknown."""
-    named = [f"{name.removesuffix('_start')} {chunk_metadata[name]}" for name in _LOCATIONS if name in chunk_metadata]
-    return ", ".join(named)
 
 
 def show_report(report: IngestReport, *, as_json: bool) -> None:
@@ -72,8 +66,8 @@ def show_results(results: Sequence[VectorSearchResult], *, as_json: bool) -> Non
     if not results:
         console.print("nothing found")
     for number, result in enumerate(results, 1):
-        place = location(result.chunk.metadata)
-        title = f"[{number}] {result.chunk.source}{', ' + place if place else ''}"
+        place = "".join(f", {name} {value}" for name, value in location_of(result.chunk.metadata).items())
+        title = f"[{number}] {result.chunk.source}{place}"
         signals = result.signals.model_dump(exclude_none=True)
         scores = ", ".join(f"{name} {value:.3f}" for name, value in {"score": result.score, **signals}.items())
         console.print(Text(title, style="bold"), Text(f"({scores})", style="dim"))

@@ -245,7 +245,9 @@ class KnowledgeBase:
         scoped = all_of(self.metadata_filter, filter)
         if scoped is None:
             raise ConfigurationError("delete_by_filter needs a filter; to remove everything, drop the collection")
-        document_ids = await self._if_there([], lambda: self._store.delete_by_filter(self.collection, scoped))
+        document_ids: list[str] = await self._if_there(
+            [], lambda: self._store.delete_by_filter(self.collection, scoped)
+        )
         await self._deleted(document_ids, len(document_ids), trigger)
         return document_ids
 
@@ -294,7 +296,9 @@ class KnowledgeBase:
             metadata_filter=all_of(scope, self._checked(filter)),
             rank=self._rank(mode, score_threshold),
         )
-        results = await self._if_there([], lambda: self._store.retrieve(self.collection, request))
+        results: list[VectorSearchResult] = await self._if_there(
+            [], lambda: self._store.retrieve(self.collection, request)
+        )
         results = self._vetted(results, scope, mode, score_threshold)
         results = (collapse(results) if distinct else results)[:top_k]
         return [result.model_copy(update={"knowledge_base": self.name}) for result in results]
@@ -306,14 +310,18 @@ class KnowledgeBase:
         """
         scope = self.metadata_filter
         keys = [ChunkKey.from_chunk_id(chunk_id, scope=scope_key(scope)) for chunk_id in chunk_ids]
-        records = await self._if_there([], lambda: self._store.fetch(self.collection, keys, as_filter(scope)))
+        records: list[VectorRecord] = await self._if_there(
+            [], lambda: self._store.fetch(self.collection, keys, as_filter(scope))
+        )
         return [record.chunk for record in records]
 
     async def list_documents(self, *, filter: FilterLike | None = None) -> list[DocumentSummary]:
         """Every document of this scope, by id. `filter` looks at the document's metadata."""
         scope = self.metadata_filter
         wanted = all_of(scope, self._checked(filter))
-        listed = await self._if_there([], lambda: self._store.list_documents(self.collection, wanted))
+        listed: list[DocumentSummary] = await self._if_there(
+            [], lambda: self._store.list_documents(self.collection, wanted)
+        )
         return [summary for summary in listed if scope is None or matches(scope, summary.metadata)]
 
     async def list_chunks(self, document_id: str, *, offset: int = 0, limit: int = 30) -> list[Chunk]:
@@ -488,7 +496,7 @@ class KnowledgeBase:
 
     async def _records(self, document_id: str, *, offset: int, limit: int, vectors: bool = False) -> list[VectorRecord]:
         scope = as_filter(self.metadata_filter)
-        return await self._if_there(
+        records: list[VectorRecord] = await self._if_there(
             [],
             lambda: self._store.list_chunks(
                 self.collection,
@@ -499,6 +507,7 @@ class KnowledgeBase:
                 with_vectors=vectors,
             ),
         )
+        return records
 
     async def _deleted(self, document_ids: Sequence[str], chunk_count: int, trigger: Trigger) -> None:
         event = DocumentsDeleted(

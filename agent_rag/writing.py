@@ -140,7 +140,8 @@ def prepare(
 ) -> Document:
     """Copies with merged metadata, without what cannot be indexed, numbered anew."""
     kept = [chunk for chunk in document.chunks if _indexable(chunk, embedder, report)]
-    document_metadata = storable_metadata({**document.metadata, **(scope or {})})
+    common = _common([chunk.metadata for chunk in kept])
+    document_metadata = storable_metadata({**document.metadata, **common, **(scope or {})})
     chunks = []
     for index, chunk in enumerate(kept):
         size = len(chunk.text)
@@ -179,6 +180,17 @@ def reject_duplicates(document_ids: Sequence[str]) -> None:
         if document_id in seen:
             raise ConfigurationError(f"document id {document_id!r} occurs twice in one request")
         seen.add(document_id)
+
+
+def _common(metadata: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What all chunks have: metadata of the document. (The first chunk's own, such as its page, is not.)"""
+    if not metadata:
+        return {}
+    first, *others = metadata
+    missing = object()
+    return {
+        field: value for field, value in first.items() if all(other.get(field, missing) == value for other in others)
+    }
 
 
 def _indexable(chunk: Chunk, embedder: Embedder, report: WriteReport) -> bool:

@@ -30,13 +30,18 @@ class ChunkerBase(ABC):
 
         model_config = ConfigDict(extra="forbid", frozen=True)
 
-    def __init__(self, parameters: Any = None) -> None:
-        """Args: parameters: An instance of this class's `Parameters`, or a mapping of its fields; None for defaults.
+    def __init__(self, parameters: Any = None, **options: Any) -> None:
+        """Args:
+            parameters: An instance of this class's `Parameters`, or a mapping of its fields; None for defaults.
+            options: Fields of `Parameters` by name, instead of `parameters`.
 
-        Raises: ValueError: an option is out of range. TypeError: `parameters` belongs to another chunker.
+        Raises: ValueError: an option is out of range. TypeError: `parameters` belongs to another chunker, or was given
+            together with options.
         """
+        if options and parameters is not None:
+            raise TypeError(f"{type(self).__name__} takes parameters or {', '.join(sorted(options))}, not both")
         if parameters is None:
-            parameters = self.Parameters()
+            parameters = self.Parameters(**options)
         elif isinstance(parameters, dict):
             parameters = self.Parameters.model_validate(parameters)
         elif not isinstance(parameters, self.Parameters):

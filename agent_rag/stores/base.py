@@ -14,7 +14,15 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel
 
-from ..documents import Chunk, ChunkKey, DocumentSummary, Signals, VectorRecord, VectorSearchResult
+from ..documents import (
+    Chunk,
+    ChunkKey,
+    DocumentSummary,
+    Signals,
+    VectorRecord,
+    VectorSearchResult,
+    storable_text,
+)
 from ..filters import FilterLike
 
 FORMAT_VERSION = 1
@@ -105,12 +113,13 @@ def retrieve_steps(request: RetrieveRequest) -> Generator[Step, Any, list[Vector
 
     Every candidate ends with its semantic signal when there is a vector, also one that only a keyword list found.
     """
+    length = request.limit if request.rank is None else request.candidates
     semantic: list[list[Scored]] = []
     for vector in request.vectors:
-        semantic.append((yield Nearest(vector, request.candidates, request.metadata_filter)))
+        semantic.append((yield Nearest(vector, length, request.metadata_filter)))
     keyword: list[list[Scored]] = []
     for text in request.texts:
-        keyword.append((yield Keyword(text, request.candidates, request.metadata_filter)))
+        keyword.append((yield Keyword(storable_text(text), length, request.metadata_filter)))
     if request.vectors and keyword:
         seen = [{hit.key for hit in ranking} for ranking in semantic]
         found = dict.fromkeys(hit.key for ranking in (*semantic, *keyword) for hit in ranking)

@@ -1,0 +1,29 @@
+"""Contracts and fakes, shipped so that third-party backends run the same suites. The contracts need pytest."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_CONTRACTS = {
+    "ParserContract": "parser_contract",
+    "StoreContract": "store_contract",
+    "assert_congruent": "store_contract",
+}
+_FAKES = {
+    "HashEmbedding": "embedding",
+    "SevenMethodStore": "seven_method_store",
+    "record": "records",
+}
+
+__all__ = ["HashEmbedding", "ParserContract", "SevenMethodStore", "StoreContract", "assert_congruent", "record"]
+
+
+def __getattr__(name: str) -> Any:
+    module = _CONTRACTS.get(name) or _FAKES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _CONTRACTS:
+        # Before the first import, so that a failing contract shows the compared values.
+        importlib.import_module("pytest").register_assert_rewrite(f"{__name__}.{module}")
+    return getattr(importlib.import_module(f".{module}", __name__), name)

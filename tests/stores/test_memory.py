@@ -217,6 +217,7 @@ def _rows(name: str) -> list[dict[str, str]]:
         return [json.loads(line) for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SCIFACT.is_dir(), reason="needs the retrieval set ../shared/ir/scifact_train")
 async def test_keyword_search_agrees_with_bm25s(store) -> None:
     """The same top 10 as bm25s (method "lucene", same tokens) on at least 99 % of the scifact queries, also after
@@ -232,7 +233,6 @@ async def test_keyword_search_agrees_with_bm25s(store) -> None:
     left = {name: text for name, text in texts.items() if name not in set(gone)}
     reduced = await _agreement(store, left, queries)
 
-    print(whole, reduced)
     assert len(queries) == 809
     assert whole >= 0.99
     assert reduced >= 0.99

@@ -1,0 +1,211 @@
+"""What all chunkers of text share: options, numbering, blank pieces, heading paths, running off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self, TypeVar
+
+from pydantic import BaseModel, Field, model_validator
+
+from ..content import TextBlock
+from ..documents import Chunk, Section
+from ._boundaries import first_solid, is_blank
+from ._windows import Cutter, Span
+from .base import ChunkerBase
+from .lengths import CHARACTERS, LengthFunction, length_from, name_of
+
+# Above this a call is moved to a thread: the loop must not stand still for 50 ms, also with a slow tokeniser.
+_OFF_LOOP_CHARACTERS = 16_384
+
+
+class Piece(NamedTuple):
+    """A future chunk of one Section; a plain ``(start, end)`` stands for one with nothing special."""
+
+    start: int
+    end: int
+    """The chunk's text is ``section.text[start:end]``, unless `text` is given."""
+    text: str | None = None
+    """Text that the chunker wrote anew; the chunk has no span then."""
+    metadata: dict[str, Any] | None = None
+    """Added to the section's."""
+    heading_path: list[str] | None = None
+    """The section's headings above the first visible character when None."""
+
+
+class TextChunker(ChunkerBase):
+    """A chunker of text: a subclass says how one Section is cut.
+
+    DataBlocks pass through whole, blank Sections and blank pieces give no chunk. Long texts are cut in a thread.
+    """
+
+    async def chunk(self, sections: list[Section]) -> list[Chunk]:
+        if sum(len(section.text) for section in sections) > _OFF_LOOP_CHARACTERS:
+            return await asyncio.to_thread(self._chunk, sections)
+        return self._chunk(sections)
+
+    @abstractmethod
+    def split(self, section: Section) -> Iterable[Piece | Span]:
+        """Cut a Section whose text is not blank. Pieces are in order."""
+
+    def _chunk(self, sections: Sequence[Section]) -> list[Chunk]:
+        pieces = [self._pieces(section) for section in sections]
+        total = sum(map(len, pieces))
+        chunks: list[Chunk] = []
+        for index, (section, found) in enumerate(zip(sections, pieces, strict=True)):
+            _emit(chunks, section, index, found, total)
+        return chunks
+
+    def _pieces(self, section: Section) -> Sequence[Piece | Span]:
+        if not isinstance(section.content, TextBlock):
+            return [(0, 0)]
+        text = section.content.text
+        if is_blank(text):
+            return []
+        return [piece for piece in self.split(section) if text[piece[0]].isalnum() or _is_visible(text, *piece)]
+
+
+class SizeParameters(ChunkerBase.Parameters):
+    """Options of a chunker that limits the size of its chunks."""
+
+    chunk_size: int = Field(default=1000, json_schema_extra={"minimum": 1})
+    """Most that a chunk holds, in the unit of `length`."""
+    overlap: int = Field(default=100, json_schema_extra={"minimum": 0})
+    """Most that a chunk repeats of the one before; counts inside `chunk_size`, and is below it."""
+    length: str = CHARACTERS
+    """Name of the length function: ``characters``, ``approx_tokens``, or one given to `register_length`."""
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> Self:
+        check_sizes(self.chunk_size, self.overlap)
+        return self
+
+
+def check_sizes(chunk_size: int, overlap: int) -> None:
+    """Raises: ValueError: naming both numbers."""
+    if chunk_size < 1 or not 0 <= overlap < chunk_size:
+        raise ValueError(
+            f"chunk_size={chunk_size} with overlap={overlap} cannot work: "
+            "chunk_size must be at least 1, and overlap from 0 to below chunk_size"
+        )
+
+
+class SizedChunker(TextChunker):
+    """A chunker whose chunks never exceed a size, in characters or by any length function."""
+
+    Parameters = SizeParameters
+    parameters: SizeParameters
+
+    def __init__(self, parameters: Any = None, *, length: LengthFunction | str | None = None, **options: Any) -> None:
+        """Args:
+            parameters: An instance of this class's `Parameters`, or a mapping of its fields; None for defaults.
+            length: The length function, for example `approx_tokens` or ``token_length(tokenizer)``; or its registered
+                name. A function that is not registered cannot be rebuilt from the Parameters, which keep its name.
+            options: Fields of `Parameters` by name, instead of `parameters`.
+
+        Raises: ValueError: an option is out of range, or no length of that name is known.
+        """
+        super().__init__(parameters, **options)
+        if length is not None:
+            name = length if isinstance(length, str) else name_of(length)
+            self.parameters = self.parameters.model_copy(update={"length": name})
+        self.length = length if callable(length) else length_from(self.parameters.length)
+
+    def cutter(self, **changes: Any) -> Cutter:
+        """The Cutter of this chunker's options."""
+        options = {"size": self.parameters.chunk_size, "overlap": self.parameters.overlap, "length": self.length}
+        return Cutter(**{**options, **changes})
+
+
+def _is_visible(text: str, start: int, end: int, own: str | None = None, *_: object) -> bool:
+    return first_solid(text, start, end) < end if own is None else not is_blank(own)
+
+
+def _emit(
+    chunks: list[Chunk], section: Section, section_index: int, pieces: Iterable[Piece | Span], total: int
+) -> None:
+    paths = HeadingPaths(section)
+    first = Chunk(
+        content=section.content,
+        source=section.source,
+        chunk_index=0,
+        total_chunks=total,
+        metadata=section.metadata,
+        section_index=section_index,
+        heading_path=paths.at(0),
+    )
+    if not isinstance(section.content, TextBlock):
+        first.chunk_index = len(chunks)
+        chunks.append(first)
+        return
+    text = section.content.text
+    fields = first.__dict__
+    for index, piece in enumerate(pieces, len(chunks)):
+        values = fields.copy()
+        values["metadata"] = fields["metadata"].copy()
+        if not isinstance(piece, Piece):
+            start, end = values["span"] = piece
+            values["content"] = _text_block(text[start:end])
+            values["heading_path"] = paths.at_visible(text, start, end)
+        else:
+            _fill_from_piece(values, piece, text, paths)
+        values["chunk_index"] = index
+        chunks.append(_made(Chunk, values, _CHUNK_FIELDS))
+
+
+def _fill_from_piece(values: dict[str, Any], piece: Piece, text: str, paths: HeadingPaths) -> None:
+    start, end, own_text, metadata, path = piece
+    values["content"] = _text_block(text[start:end] if own_text is None else own_text)
+    values["span"] = (start, end) if own_text is None else None
+    values["metadata"].update(metadata or {})
+    values["heading_path"] = paths.at_visible(text, start, end) if path is None else list(path)
+
+
+def _text_block(text: str) -> TextBlock:
+    return _made(TextBlock, {"type": "text", "text": text}, _TEXT_FIELDS)
+
+
+def _made(model: type[M], values: dict[str, Any], fields_set: set[str]) -> M:
+    """``model.model_construct(**values)`` for complete `values`, in a quarter of its time.
+
+    Half of the time of chunking goes into making models. Not validating also lets lone surrogates pass, which stores
+    remove later and a chunker must not stop at.
+    """
+    made = _new(model)
+    _set(made, "__dict__", values)
+    _set(made, "__pydantic_fields_set__", fields_set)
+    _set(made, "__pydantic_extra__", None)
+    _set(made, "__pydantic_private__", None)
+    return made
+
+
+M = TypeVar("M", bound=BaseModel)
+_new = object.__new__
+_set = object.__setattr__
+_TEXT_FIELDS = set(TextBlock.model_fields)
+_CHUNK_FIELDS = set(Chunk.model_fields)
+
+
+class HeadingPaths:
+    """`Section.heading_path_at` for many offsets: one walk over the headings instead of one per chunk."""
+
+    def __init__(self, section: Section) -> None:
+        self._start = list(section.heading_path)
+        self._offsets = [heading.offset for heading in section.headings]
+        self._paths: list[list[str]] = []
+        open_titles: list[tuple[int, str]] = []
+        for heading in section.headings:
+            while open_titles and open_titles[-1][0] >= heading.level:
+                open_titles.pop()
+            open_titles.append((heading.level, heading.title))
+            self._paths.append([*self._start, *(title for _, title in open_titles)])
+
+    def at_visible(self, text: str, start: int, end: int) -> list[str]:
+        return self.at(first_solid(text, start, end)) if self._offsets else self._start.copy()
+
+    def at(self, offset: int) -> list[str]:
+        """A new list."""
+        found = bisect_right(self._offsets, offset) - 1
+        return list(self._paths[found] if found >= 0 else self._start)

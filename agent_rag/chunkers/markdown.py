@@ -1,0 +1,187 @@
+"""Markdown, cut along its own structure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import ClassVar
+
+from ..documents import Section
+from ._boundaries import line_end, line_start
+from ._markdown_blocks import Block, blocks_of, rows_of
+from ._text import HeadingPaths, Piece, SizedChunker, SizeParameters
+from ._windows import Cutter, largest_fit
+
+
+class MarkdownChunker(SizedChunker):
+    """A chunk holds text under one heading, and whole blocks where they fit.
+
+    Each heading starts a chunk; one without text of its own shares the chunk of the sub-heading below it, so that no
+    heading stands at a chunk's end. Fenced code, tables, lists and quotes stay whole up to `chunk_size`. A larger table
+    is split by rows: its second and later parts repeat the header (their span is None), and ``metadata["rows"]`` gives
+    the first and last body row, from 1. Larger code is split at lines, a larger list at its items, prose as in
+    `RecursiveChunker`. Only prose is repeated as overlap, and never across a heading.
+
+    The heading path is that of the Section's headings, or of those found in the text where the Section has none.
+    """
+
+    chunker_type: ClassVar[str] = "markdown"
+
+    class Parameters(SizeParameters):
+        keep_heading: bool = True
+        """Whether a heading's line stays in its chunk's text; the path in the metadata has it either way."""
+
+    parameters: Parameters
+
+    def split(self, section: Section) -> Iterator[Piece]:
+        text = section.text
+        blocks = blocks_of(text)
+        if not section.headings:
+            headings = [block.heading for block in blocks if block.heading is not None and block.heading.title]
+            section = section.model_copy(update={"headings": headings})
+        paths = HeadingPaths(section)
+        for head, body in _groups(blocks):
+            path = paths.at((head or body)[-1 if head else 0].start)
+            packer = _Packer(text, self.cutter(), path)
+            if self.parameters.keep_heading or not body:
+                packer.add_heading(head)
+            for block in body:
+                packer.add(block)
+            yield from packer.finish()
+
+
+def _groups(blocks: Iterable[Block]) -> Iterator[tuple[list[Block], list[Block]]]:
+    """Runs of headings, each below the one before, with the blocks under the last of them."""
+    head: list[Block] = []
+    body: list[Block] = []
+    for block in blocks:
+        heading = block.heading
+        if heading is None:
+            body.append(block)
+            continue
+        above = head[-1].heading if head else None
+        if body or (above is not None and heading.level <= above.level):
+            yield head, body
+            head, body = [], []
+        head.append(block)
+    if head or body:
+        yield head, body
+
+
+class _Packer:
+    """Fills chunks with the blocks under one heading."""
+
+    def __init__(self, text: str, cutter: Cutter, path: list[str]) -> None:
+        self.text, self.cutter, self.path = text, cutter, path
+        self.lines = Cutter(cutter.size, 0, cutter.length, line_end, line_start)
+        self.pieces: list[Piece] = []
+        self.start = self.end = -1
+        """The open chunk, ``text[start:end]``; -1 when there is none."""
+        self.last: Block | None = None
+        self.only_heading = False
+
+    def add_heading(self, head: list[Block]) -> None:
+        for block in head:
+            self.add(block)
+        self.only_heading = bool(head)
+
+    def add(self, block: Block) -> None:
+        if not self._extend(block):
+            if self.start >= 0 and not self.only_heading:
+                self._close_before(block)
+            if not self._extend(block):
+                self._divide(block)
+        self.last, self.only_heading = block, False
+
+    def finish(self) -> list[Piece]:
+        self._close()
+        return self.pieces
+
+    def _extend(self, block: Block) -> bool:
+        start = block.start if self.start < 0 else self.start
+        for end in (block.end, block.stop):
+            if self._fits(start, end):
+                self.start, self.end = start, end
+                return True
+        return False
+
+    def _fits(self, start: int, end: int) -> bool:
+        return self.cutter.length(self.text[start:end]) <= self.cutter.size
+
+    def _close(self) -> None:
+        if self.start >= 0:
+            self.pieces.append(Piece(self.start, self.end, heading_path=self.path))
+        self.start = self.end = -1
+
+    def _close_before(self, block: Block) -> None:
+        """Close the chunk; the next one repeats the end of its prose when `block` still fits behind that."""
+        start, end, last = self.start, self.end, self.last
+        self._close()
+        if last is not None and last.is_prose:
+            again = self.cutter.next_start(self.text, start, end, breaks=[last.start])
+            if again < end and self._fits(again, block.stop):
+                self.start, self.end = again, end
+
+    def _divide(self, block: Block) -> None:
+        """Add a block that does not fit, behind the heading that is open, if any."""
+        if block.children:
+            for child in block.children:
+                self.add(child)
+        elif block.kind == "table_open":
+            self._divide_table(block)
+        else:
+            cutter = self.cutter if block.is_prose else self.lines
+            start = block.start if self.start < 0 else self.start
+            self.start = self.end = -1
+            for span in cutter.cut(self.text, start, block.end):
+                self._close()
+                self.start, self.end = span  # The last part stays open for the blocks that follow.
+
+    def _divide_table(self, table: Block) -> None:
+        header_end, rows = rows_of(self.text, table)
+        header = self.text[table.start : header_end]
+        if not rows or self.cutter.length(header) > self.cutter.size // 2:
+            self._divide(Block("code_block", table.start, table.stop, table.end))
+            return
+        done = self._first_part(table, rows)
+        while done < len(rows):
+            fitting = self._rows_that_fit(header, rows, done)
+            if fitting:
+                body = self.text[rows[done][0] : rows[done + fitting - 1][1]]
+                self._table_piece(rows, done, done + fitting, header + body.rstrip("\r\n"))
+            else:
+                self._divide_row(header, rows, done)
+            done += fitting or 1
+
+    def _first_part(self, table: Block, rows: list[tuple[int, int]]) -> int:
+        """The part that has its header by nature: a span of the text. Gives the number of its rows."""
+        start = table.start if self.start < 0 else self.start
+        fitting = self._most_rows(lambda count: self.text[start : rows[count - 1][1]] if count else "", len(rows))
+        if fitting:
+            self.start = self.end = -1
+            self.pieces.append(Piece(start, rows[fitting - 1][1], None, {"rows": [1, fitting]}, self.path))
+        else:
+            self._close()
+        return fitting
+
+    def _rows_that_fit(self, header: str, rows: list[tuple[int, int]], done: int) -> int:
+        begin = rows[done][0]
+        return self._most_rows(
+            lambda count: header + self.text[begin : rows[done + count - 1][1]] if count else "", len(rows) - done
+        )
+
+    def _most_rows(self, part: Callable[[int], str], most: int) -> int:
+        length, size = self.cutter.length, self.cutter.size
+        fitting = largest_fit(lambda count: length(part(count)), size, most, guess=8)
+        while fitting and length(part(fitting)) > size:
+            fitting -= 1
+        return fitting
+
+    def _divide_row(self, header: str, rows: list[tuple[int, int]], row: int) -> None:
+        length = self.cutter.length
+        cutter = Cutter(self.cutter.size, 0, lambda part: length(header + part))
+        for start, end in cutter.cut(self.text, *rows[row]):
+            self._table_piece(rows, row, row + 1, header + self.text[start:end].rstrip("\r\n"))
+
+    def _table_piece(self, rows: list[tuple[int, int]], first: int, end: int, text: str) -> None:
+        span = rows[first][0], rows[end - 1][1]
+        self.pieces.append(Piece(*span, text, {"rows": [first + 1, end]}, self.path))

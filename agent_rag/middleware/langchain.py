@@ -1,0 +1,260 @@
+"""LangChain: ``create_agent(model, middleware=[RAGMiddleware([knowledge])])``. Also for LangGraph and deepagents."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Annotated, Any, NotRequired
+
+from .._extras import needs
+from .._sync import run_sync
+from ..chat import ChatMessage, Role
+from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
+from . import rag as core
+from .hint import Hint, with_hints
+from .parameters import Parameters as RAGParameters
+from .tool import KnowledgeTool, ToolResult
+from .turn import HINT_NAME, Turn, TurnRegistry
+
+_types = needs("langchain", "langchain.agents.middleware.types", purpose="agent_rag.middleware.langchain")
+_messages = needs("langchain", "langchain_core.messages")
+_tools = needs("langchain", "langchain_core.tools")
+_channels = needs("langchain", "langgraph.channels.untracked_value")
+
+_STATE_KEY = "agent_rag_turn"
+
+# Only after an interrupt: the untracked channel is then empty, while the turn goes on.
+_resumed = TurnRegistry(max_turns=256)
+
+
+class _TurnRef(str):
+    """The turn's id for whoever streams or prints the state; the turn itself for us. All instances share the channel."""
+
+    turn: Turn
+
+
+class RAGState(_types.AgentState):  # type: ignore[misc, name-defined]
+    """The agent's state with the turn in a private channel that no checkpoint keeps."""
+
+    agent_rag_turn: NotRequired[Annotated[str, _channels.UntrackedValue, _types.PrivateStateAttr]]
+
+
+class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
+    """Retrieval as LangChain middleware. Static: a hint after the user's message. Agentic: tools of the agent.
+
+    Citations are in ``ToolMessage.artifact["citations"]``; a static turn writes its `HintEvent` to the custom stream as
+    ``{"type": "agent_rag_hint", ...}``. The `scope` callable gets the run's ``runtime.context``. Works in ``invoke`` and
+    ``ainvoke``; in ``invoke`` the searches run in the event loop of `agent_rag._sync`, so open the store there too.
+    """
+
+    state_schema = RAGState
+
+    Parameters = RAGParameters
+
+    def __init__(
+        self,
+        knowledge_bases: Sequence[Any] | core.RAGMiddleware | Any,
+        parameters: RAGParameters | None = None,
+        rerank_model: Any = None,
+        *,
+        supports_images: bool = False,
+        **options: Any,
+    ) -> None:
+        """
+        Args:
+            knowledge_bases: As for `agent_rag.RAGMiddleware`, or such an object.
+            rerank_model: A LangChain chat model, or whatever `LLMReranker` takes.
+            supports_images: Whether the agent's model takes image parts.
+            options: Further arguments of `agent_rag.RAGMiddleware`. Instances of one mode on one agent need names.
+        """
+        super().__init__()
+        if isinstance(knowledge_bases, core.RAGMiddleware):
+            self.rag = knowledge_bases
+        else:
+            self.rag = core.RAGMiddleware(knowledge_bases, parameters, rerank_model, **options)
+        self._supports_images = supports_images
+        self.tools = self._langchain_tools()
+
+    @property
+    def name(self) -> str:
+        """The same in every process, since checkpoints hold it."""
+        return self.rag.name
+
+    # --- the turn begins ---
+
+    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        return run_sync(self._begin(state, runtime))
+
+    async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        return await self._begin(state, runtime)
+
+    async def _begin(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        turn = _turn_in(state)
+        if turn is None:
+            turn = self._start(state["messages"], runtime)
+        await self._load_fields()
+        hint = await self.rag.hint(turn)
+        update: dict[str, Any] = {_STATE_KEY: _ref(turn)}
+        if hint is not None and hint.event is not None:
+            runtime.stream_writer({"type": "agent_rag_hint", **hint.event.model_dump(mode="json")})
+        if hint is not None and hint.persist:
+            update["messages"] = [_hint_message(hint)]
+        return update
+
+    # --- each model call ---
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        return handler(run_sync(self._prepared(request)))
+
+    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        return await handler(await self._prepared(request))
+
+    async def _prepared(self, request: Any) -> Any:
+        """The request with the hint in its messages, and with the tools as the stores' fields make them."""
+        if self.rag.parameters.filter_fields == "auto":
+            fresh = {tool.name: tool for tool in self._langchain_tools()}
+            request = request.override(tools=[fresh.get(getattr(tool, "name", ""), tool) for tool in request.tools])
+        hint = await self.rag.hint(self._turn(request.state, request.runtime))
+        if hint is None:
+            return request
+        made = [(hint, _hint_message(hint))]
+        return request.override(messages=with_hints(request.messages, made, is_ask=_is_ask, is_hint=_is_hint))
+
+    # --- each tool call ---
+
+    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        if not self._is_own(request):
+            return handler(request)
+        with self._turn(request.state, request.runtime).active():
+            return handler(request)
+
+    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        if not self._is_own(request):
+            return await handler(request)
+        with self._turn(request.state, request.runtime).active():
+            return await handler(request)
+
+    def _is_own(self, request: Any) -> bool:
+        return any(tool.name == request.tool_call["name"] for tool in self.tools)
+
+    # --- turns ---
+
+    def _turn(self, state: Any, runtime: Any) -> Turn:
+        """The running turn; after an interrupt, one made from the stored messages, the same for the rest of the turn."""
+        turn = _turn_in(state)
+        if turn is not None:
+            return turn
+        messages = state["messages"]
+        ask = next((message for message in reversed(messages) if _is_ask(message)), None)
+        thread = _thread_id(runtime)
+        if ask is None or ask.id is None or thread is None:
+            return self._start(messages, runtime)
+        return _resumed.get_or_start((thread, ask.id, ask.text), lambda: self._start(messages, runtime))
+
+    def _start(self, messages: Sequence[Any], runtime: Any) -> Turn:
+        position = max((index for index, message in enumerate(messages) if _is_ask(message)), default=-1)
+        return self.rag.start_turn(
+            _blocks(messages[position].content) if position >= 0 else None,
+            history=lambda: _history(messages[: max(position, 0)]),
+            context=getattr(runtime, "context", None),
+            supports_images=self._supports_images,
+        )
+
+    async def _load_fields(self) -> None:
+        if self.rag.parameters.filter_fields == "auto" and not self._has_fields():
+            await self.rag.list_tools()
+
+    def _has_fields(self) -> bool:
+        return any("filter" in tool.parameters["properties"] for tool in self.rag.tools)
+
+    def _langchain_tools(self) -> list[Any]:
+        return [_structured_tool(tool) for tool in self.rag.tools]
+
+
+def _structured_tool(tool: KnowledgeTool) -> Any:
+    async def run(**arguments: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        return _content_and_artifact(await tool(arguments))
+
+    def run_in_sync(**arguments: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        # The turn is found before the call changes threads.
+        return _content_and_artifact(run_sync(tool(arguments, turn=Turn.current())))
+
+    return _tools.StructuredTool(
+        name=tool.name,
+        description=tool.description,
+        args_schema=tool.parameters,
+        func=run_in_sync,
+        coroutine=run,
+        response_format="content_and_artifact",
+    )
+
+
+def _content_and_artifact(result: ToolResult) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    return [_part(block) for block in result.blocks], result.structured()
+
+
+def _hint_message(hint: Hint) -> Any:
+    return _messages.HumanMessage(content=[_part(block) for block in hint.blocks], name=HINT_NAME)
+
+
+def _part(block: ContentBlock) -> dict[str, Any]:
+    if isinstance(block, TextBlock):
+        return {"type": "text", "text": block.text}
+    kind = block.source.media_type.partition("/")[0]
+    source = block.source
+    where = {"base64": source.data} if isinstance(source, Base64Source) else {"url": str(source.url)}
+    return {"type": kind if kind in ("image", "audio", "video") else "file", "mime_type": source.media_type, **where}
+
+
+def _blocks(content: Any) -> list[ContentBlock]:
+    """The text and the images of a LangChain message."""
+    if isinstance(content, str):
+        return [TextBlock(text=content)]
+    blocks: list[ContentBlock] = []
+    for part in content:
+        if isinstance(part, str):
+            blocks.append(TextBlock(text=part))
+        elif part.get("type") == "text":
+            blocks.append(TextBlock(text=part.get("text", "")))
+        elif part.get("type") == "image" and part.get("base64"):
+            source = Base64Source(data=part["base64"], media_type=part.get("mime_type") or "image/png")
+            blocks.append(DataBlock(source=source))
+    return blocks
+
+
+def _history(messages: Iterable[Any]) -> list[ChatMessage]:
+    roles: dict[str, Role] = {"human": "user", "ai": "assistant"}
+    return [
+        ChatMessage(role=roles[message.type], content=[TextBlock(text=str(message.text))], name=message.name)
+        for message in messages
+        if message.type in roles
+    ]
+
+
+def _is_ask(message: Any) -> bool:
+    return bool(message.type == "human" and message.name != HINT_NAME)
+
+
+def _is_hint(message: Any) -> bool:
+    return bool(message.type == "human" and message.name == HINT_NAME)
+
+
+def _ref(turn: Turn) -> _TurnRef:
+    ref = _TurnRef(turn.id)
+    ref.turn = turn
+    return ref
+
+
+def _turn_in(state: Any) -> Turn | None:
+    turn = getattr(state.get(_STATE_KEY), "turn", None)
+    return turn if isinstance(turn, Turn) else None
+
+
+def _thread_id(runtime: Any) -> str | None:
+    """The conversation, for a turn that goes on after an interrupt."""
+    info = getattr(runtime, "execution_info", None)
+    config = getattr(runtime, "config", None) or {}
+    thread = getattr(info, "thread_id", None) or config.get("configurable", {}).get("thread_id")
+    return None if thread is None else str(thread)
+
+
+__all__ = ["RAGMiddleware", "RAGState"]

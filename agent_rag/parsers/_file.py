@@ -1,0 +1,114 @@
+"""What every shipped parser does around reading: open, check, leave the event loop, name the errors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..documents import Section
+from ..errors import AgentRAGError, EmptyFileError, ParseError, ParseLimitError
+from ._isolation import Isolation, is_isolated, shared_pool
+from .base import ParserBase
+
+MIB = 1024 * 1024
+DEFAULT_MAX_FILE_BYTES = 512 * MIB
+
+
+class FileParser(ParserBase):
+    """A parser that takes the whole file as bytes: implement `read`."""
+
+    format_name: ClassVar[str] = "file"
+    """What the format is called in errors."""
+    version: ClassVar[int] = 1
+    """Raised when the same file and options would give other Sections; part of the fingerprint."""
+
+    def __init__(self, *, max_file_bytes: int = DEFAULT_MAX_FILE_BYTES, isolation: Isolation = "none") -> None:
+        self.max_file_bytes = max_file_bytes
+        self.isolation: Isolation = isolation
+
+    @property
+    def fingerprint(self) -> str:
+        """Class, version and options; secrets and objects only by their type."""
+        plain = {
+            k: v if isinstance(v, str | int | float | bool | None) else type(v).__name__ for k, v in self._options()
+        }
+        return f"{type(self).__name__}:{self.version}:{plain}"
+
+    def _options(self) -> Iterator[tuple[str, Any]]:
+        hidden = ("password", "isolation")
+        return ((name, value) for name, value in sorted(vars(self).items()) if name.lstrip("_") not in hidden)
+
+    async def parse(self, file: bytes | str | Path, filename: str) -> list[Section]:
+        """Read a file off the event loop: in a worker process with ``isolation="process"``, else in a thread."""
+        if is_isolated():
+            return self.parse_here(file, filename)
+        if self.isolation == "process":
+            return await shared_pool().parse(self, file, filename)
+        return await asyncio.to_thread(self.parse_here, file, filename)
+
+    def parse_here(self, file: bytes | str | Path, filename: str) -> list[Section]:
+        """`parse` in this thread."""
+        data = read_bytes(file, filename, self.max_file_bytes)
+        with parse_errors(filename, self.format_name):
+            return self.read(data, filename)
+
+    @abstractmethod
+    def read(self, data: bytes, filename: str) -> list[Section]:
+        """Turn the content into Sections. Any exception becomes a `ParseError` that names the file."""
+
+
+def read_bytes(file: bytes | str | Path, filename: str, max_file_bytes: int) -> bytes:
+    """The content of `file`, a path or the content itself.
+
+    Raises: FileNotFoundError; EmptyFileError; ParseLimitError: over `max_file_bytes`; ParseError: not readable.
+    """
+    if isinstance(file, str | os.PathLike):
+        data = _read_path(Path(file), filename, max_file_bytes)
+    else:
+        data = bytes(file)
+        check_size(len(data), filename, max_file_bytes)
+    if not data:
+        raise EmptyFileError(f"{filename}: the file is empty (0 bytes)")
+    return data
+
+
+def check_size(size: int, filename: str, max_file_bytes: int) -> None:
+    """Raises: ParseLimitError: `size` is over `max_file_bytes`."""
+    if size > max_file_bytes:
+        raise ParseLimitError(
+            f"{filename}: {size:,} bytes is over the limit max_file_bytes={max_file_bytes:,}; "
+            "split the file, or raise max_file_bytes of its parser"
+        )
+
+
+@contextmanager
+def parse_errors(filename: str, format_name: str) -> Iterator[None]:
+    """Turn whatever a library raises into a `ParseError` that names the file, chained to the original."""
+    try:
+        yield
+    except AgentRAGError:
+        raise
+    except MemoryError as error:
+        raise ParseLimitError(f"{filename}: reading this {format_name} needs more memory than there is") from error
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError):
+        raise
+    except BaseException as error:  # pyo3's PanicException is no Exception
+        reason = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise ParseError(f"{filename}: cannot be read as {format_name} ({reason}); is it damaged?") from error
+
+
+def _read_path(path: Path, filename: str, max_file_bytes: int) -> bytes:
+    try:
+        if not path.is_file() and path.exists():
+            raise ParseError(f"{filename}: {path} is not a regular file")
+        check_size(path.stat().st_size, filename, max_file_bytes)
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ParseError(f"{filename}: {path} cannot be opened: {error.strerror or error}") from error

@@ -1,0 +1,247 @@
+"""Where things stand on a PDF page: columns to read one after another, and tables drawn with rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+_MIN_GUTTER = 9.0
+"""Points; a word space of 12 pt text is 3 to 4, justified up to 8."""
+_MIN_ROWS = 3
+_SNAP = 2.5
+_MAX_RULES = 4_000
+
+
+class Box(NamedTuple):
+    """In points from the lower left corner of the page."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+
+class Row(NamedTuple):
+    """Boxes on one line, left to right."""
+
+    boxes: list[Box]
+    bottom: float
+    top: float
+
+
+class Rule(NamedTuple):
+    """A horizontal (`at` is y) or vertical (`at` is x) line."""
+
+    at: float
+    start: float
+    end: float
+
+
+class Grid(NamedTuple):
+    """A ruled table: column edges left to right, row edges top to bottom, and the rules between them."""
+
+    xs: list[float]
+    ys: list[float]
+    horizontal: list[Rule]
+    vertical: list[Rule]
+
+    @property
+    def box(self) -> Box:
+        return Box(self.xs[0], self.ys[-1], self.xs[-1], self.ys[0])
+
+
+def column_areas(boxes: Sequence[Box], read: Callable[[Box], str]) -> list[Box] | None:
+    """Areas of the page in reading order, or None where the given order needs no change.
+
+    Columns are recognised where at least three neighbouring rows share an empty strip, the engine's order goes to and
+    fro across it, and both sides read like running text: tables have such strips too, and are read row by row.
+
+    Args:
+        boxes: Text boxes in the engine's order.
+        read: Gives the text in a box.
+    """
+    if len(boxes) < 2 * _MIN_ROWS or len(boxes) > 5_000:
+        return None
+    rows = rows_of(boxes)
+    areas: list[Box] = []
+    page = _around(boxes)
+    top = page.top + 1
+    index = 0
+    while index < len(rows):
+        end, gutter = _block(rows, index)
+        if (
+            gutter is None
+            or not _alternates(boxes, rows[index:end], gutter)
+            or not _is_prose(rows[index:end], gutter, read)
+        ):
+            index += 1
+            continue
+        upper = (rows[index - 1].bottom + rows[index].top) / 2 if index else top
+        lower = (rows[end - 1].bottom + rows[end].top) / 2 if end < len(rows) else page.bottom - 1
+        if upper < top:
+            areas.append(Box(page.left - 1, upper, page.right + 1, top))
+        middle = sum(gutter) / 2
+        areas += [Box(page.left - 1, lower, middle, upper), Box(middle, lower, page.right + 1, upper)]
+        top, index = lower, end
+    if not areas:
+        return None
+    if top > page.bottom:
+        areas.append(Box(page.left - 1, page.bottom - 1, page.right + 1, top))
+    return areas
+
+
+def rows_of(boxes: Sequence[Box]) -> list[Row]:
+    """Boxes grouped into lines by their vertical overlap, top to bottom."""
+    rows: list[list[Box]] = []
+    middle = 0.0
+    for box in sorted(boxes, key=lambda b: -(b.bottom + b.top)):
+        centre = (box.bottom + box.top) / 2
+        if rows and middle - centre < 0.5 * max(1.0, box.top - box.bottom):
+            rows[-1].append(box)
+        else:
+            rows.append([box])
+            middle = centre
+    return [Row(sorted(row), min(b.bottom for b in row), max(b.top for b in row)) for row in rows]
+
+
+def _block(rows: list[Row], first: int) -> tuple[int, tuple[float, float] | None]:
+    """The rows from `first` on that share an empty strip: (end of the run, strip), or (first + 1, None)."""
+    best: tuple[int, tuple[float, float] | None] = (first + 1, None)
+    height = median(row.top - row.bottom for row in rows)
+    for strip in _gaps(rows[first]):
+        end, both = first + 1, 1
+        while end < len(rows) and rows[end - 1].bottom - rows[end].top < 3 * height:
+            narrowed = _common(strip, rows[end])
+            if narrowed is None:
+                break
+            both += _is_on_both_sides(rows[end], narrowed)
+            strip, end = narrowed, end + 1
+        if both >= _MIN_ROWS and (best[1] is None or end > best[0]):
+            best = (end, strip)
+    return best
+
+
+def _gaps(row: Row) -> list[tuple[float, float]]:
+    gaps: list[tuple[float, float]] = []
+    right = row.boxes[0].right
+    for box in row.boxes[1:]:
+        if box.left - right >= _MIN_GUTTER:
+            gaps.append((right, box.left))
+        right = max(right, box.right)
+    return gaps
+
+
+def _common(strip: tuple[float, float], row: Row) -> tuple[float, float] | None:
+    left, right = strip
+    for box in row.boxes:
+        if box.right <= (left + right) / 2:
+            left = max(left, box.right)
+        elif box.left >= (left + right) / 2:
+            right = min(right, box.left)
+        else:
+            return None
+    return (left, right) if right - left >= _MIN_GUTTER else None
+
+
+def _is_on_both_sides(row: Row, strip: tuple[float, float]) -> bool:
+    return row.boxes[0].right <= strip[0] + 0.1 and row.boxes[-1].left >= strip[1] - 0.1
+
+
+def _alternates(boxes: Sequence[Box], rows: list[Row], strip: tuple[float, float]) -> bool:
+    inside = {box for row in rows for box in row.boxes}
+    sides = [box.left >= strip[0] for box in boxes if box in inside]
+    return sum(a != b for a, b in pairwise(sides)) >= _MIN_ROWS
+
+
+def _is_prose(rows: list[Row], strip: tuple[float, float], read: Callable[[Box], str]) -> bool:
+    sides = []
+    for is_left in (True, False):
+        lines = [_around(part) for row in rows if (part := [b for b in row.boxes if (b.left < strip[0]) == is_left])]
+        sides.append(_runs_on(lines, [read(line) for line in lines]))
+    return all(sides)
+
+
+def _runs_on(lines: list[Box], texts: list[str]) -> bool:
+    """Whether lines are running text: they go on in small letters, or fill their column with words."""
+    if len(lines) < _MIN_ROWS:
+        return False
+    texts = [text.strip() for text in texts]
+    if sum(not re.search(r"[^\W\d_]{2}", text) for text in texts) > 0.3 * len(texts):
+        return False
+    following = texts[1:]
+    small = sum(text[:1].islower() for text in following)
+    width = max(line.right for line in lines) - min(line.left for line in lines)
+    full = sum(line.right - line.left > 0.8 * width for line in lines)
+    words = sum(len(text) for text in texts) / len(texts)
+    return small >= 0.3 * len(following) or (full >= 0.6 * len(lines) and words >= 20)
+
+
+def ruled_grids(horizontal: list[Rule], vertical: list[Rule]) -> list[Grid]:
+    """Tables of at least two rows and two columns whose cells are drawn with lines, top to bottom."""
+    if len(horizontal) < 3 or len(vertical) < 2 or len(horizontal) + len(vertical) > _MAX_RULES:
+        return []
+    grids: list[Grid] = []
+    for across, down in _touching(horizontal, vertical):
+        xs = _snapped(rule.at for rule in down)
+        ys = _snapped(rule.at for rule in across)[::-1]
+        if 3 <= len(xs) <= 60 and 3 <= len(ys) <= 300:
+            grids.append(Grid(xs, ys, across, down))
+    return sorted(grids, key=lambda grid: -grid.ys[0])
+
+
+def _touching(horizontal: list[Rule], vertical: list[Rule]) -> list[tuple[list[Rule], list[Rule]]]:
+    """Rules in groups that cross or touch one another."""
+    group = list(range(len(horizontal) + len(vertical)))
+
+    def root(i: int) -> int:
+        while group[i] != i:
+            group[i] = group[group[i]]
+            i = group[i]
+        return i
+
+    for i, across in enumerate(horizontal):
+        for j, down in enumerate(vertical, start=len(horizontal)):
+            if (
+                across.start - _SNAP <= down.at <= across.end + _SNAP
+                and down.start - _SNAP <= across.at <= down.end + _SNAP
+            ):
+                group[root(i)] = root(j)
+    groups: dict[int, tuple[list[Rule], list[Rule]]] = {}
+    for i, rule in enumerate(horizontal + vertical):
+        groups.setdefault(root(i), ([], []))[i >= len(horizontal)].append(rule)
+    return list(groups.values())
+
+
+def _snapped(positions: object) -> list[float]:
+    found: list[float] = []
+    for position in sorted(positions):  # type: ignore[call-overload]
+        if not found or position - found[-1] > _SNAP:
+            found.append(position)
+    return found
+
+
+def cell_origins(grid: Grid) -> list[list[tuple[int, int]]]:
+    """For each field of the grid the field where its cell begins: (row, column), itself if it is not merged."""
+    rows, columns = len(grid.ys) - 1, len(grid.xs) - 1
+    origins = [[(r, c) for c in range(columns)] for r in range(rows)]
+    for r in range(rows):
+        for c in range(columns):
+            if c and not _is_ruled(grid.vertical, grid.xs[c], grid.ys[r + 1], grid.ys[r]):
+                origins[r][c] = origins[r][c - 1]
+            elif r and not _is_ruled(grid.horizontal, grid.ys[r], grid.xs[c], grid.xs[c + 1]):
+                origins[r][c] = origins[r - 1][c]
+    return origins
+
+
+def _is_ruled(rules: list[Rule], at: float, start: float, end: float) -> bool:
+    middle = (start + end) / 2
+    return any(abs(rule.at - at) <= _SNAP and rule.start - _SNAP <= middle <= rule.end + _SNAP for rule in rules)
+
+
+def _around(boxes: Sequence[Box]) -> Box:
+    return Box(
+        min(b.left for b in boxes), min(b.bottom for b in boxes), max(b.right for b in boxes), max(b.top for b in boxes)
+    )

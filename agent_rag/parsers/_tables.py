@@ -1,0 +1,67 @@
+"""The one renderer of tables, for all formats."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
+
+from ..errors import ConfigurationError
+
+TableFormat = Literal["markdown", "json"]
+
+JSON_MARKER = "<system-info>A table loaded as a JSON array:</system-info>"
+"""First line of a JSON table, so that a reader knows what follows; AgentScope's wording."""
+
+_LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")
+
+
+def check_table_format(table_format: str) -> None:
+    """Raises: ConfigurationError: it is neither "markdown" nor "json"."""
+    if table_format not in get_args(TableFormat):
+        raise ConfigurationError(f"table_format is {table_format!r}; use 'markdown' or 'json'")
+
+
+def render_table(rows: Sequence[Sequence[str]], table_format: TableFormat) -> str:
+    """A table as text; "" when no cell has any.
+
+    Args:
+        rows: The header first. Rows may have different lengths; the longest sets the width.
+    """
+    width = max(map(len, rows), default=0)
+    if not any(map(any, rows)):
+        return ""
+    return markdown_table(rows, width) if table_format == "markdown" else json_table(rows)
+
+
+def markdown_table(rows: Iterable[Sequence[str]], width: int) -> str:
+    """A pipe table that ends in a newline; every row has `width` cells, short ones are filled with empty cells."""
+    lines = [markdown_row(row, width) for row in rows]
+    lines.insert(1, "|" + " --- |" * width)
+    return "\n".join(lines) + "\n"
+
+
+def markdown_row(cells: Sequence[str], width: int) -> str:
+    """One line of a pipe table."""
+    line = "| " + " | ".join(map(escape_cell, cells)) + " |" if cells else "|"
+    return line + "  |" * (width - len(cells))
+
+
+def escape_cell(text: str) -> str:
+    r"""A cell on one line: ``\`` and ``|`` get a backslash, a line break becomes ``<br>``."""
+    if "\\" in text:
+        text = text.replace("\\", "\\\\")
+    if "|" in text:
+        text = text.replace("|", "\\|")
+    return text if text.isprintable() else _LINE_BREAK.sub("<br>", text)
+
+
+def json_table(rows: Iterable[Sequence[str]]) -> str:
+    """The marker line and one JSON array of arrays, each row as long as it is."""
+    return f"{JSON_MARKER}\n{json.dumps([list(row) for row in rows], ensure_ascii=False)}"
+
+
+def json_rows(rows: Iterable[Sequence[str] | dict[str, str]]) -> str:
+    """The marker line and one JSON value a line: an array, or an object by cell coordinate."""
+    return "\n".join([JSON_MARKER, *(json.dumps(row, ensure_ascii=False) for row in rows)])

@@ -1,0 +1,55 @@
+"""reStructuredText: one Section with its headings."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from ..documents import Heading, Section
+from .text import DecodingParser, one_section
+
+_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1+\s*$")
+
+
+class RSTParser(DecodingParser):
+    """The text as it stands, one Section with metadata ``{"format": "rst"}`` and headings with their offsets.
+
+    As in docutils, a heading's rank is the order in which its style of underline first appears.
+    """
+
+    format_name = "reStructuredText"
+    supported_media_types: ClassVar[list[str]] = ["text/x-rst", "text/prs.fallenstein.rst"]
+
+    @classmethod
+    def supported_extensions(cls) -> list[str]:
+        return [".rest", ".rst"]
+
+    def read_text(self, text: str, filename: str) -> list[Section]:
+        return one_section(text, filename, rst_headings(text), format="rst")
+
+
+def rst_headings(text: str) -> list[Heading]:
+    """Titles with an underline at least as long as they are, with or without an overline, by offset."""
+    lines = text.split("\n")
+    styles: list[str] = []
+    headings: list[Heading] = []
+    offset = 0
+    for index, title in enumerate(lines):
+        under = lines[index + 1].rstrip() if index + 1 < len(lines) else ""
+        over = lines[index - 1].rstrip() if index else ""
+        if _is_title(title, under, over):
+            overlined = over == under
+            style = under[0] * 2 if overlined else under[0]
+            if style not in styles:
+                styles.append(style)
+            start = offset - len(lines[index - 1]) - 1 if overlined else offset
+            headings.append(Heading(level=styles.index(style) + 1, title=title.strip(), offset=start))
+        offset += len(title) + 1
+    return headings
+
+
+def _is_title(title: str, under: str, over: str) -> bool:
+    if not title.strip() or _ADORNMENT.match(title) or not _ADORNMENT.match(under) or len(under) < len(title.rstrip()):
+        return False
+    overlined = over == under
+    return overlined if title[0].isspace() else overlined or not over.strip() or bool(_ADORNMENT.match(over))

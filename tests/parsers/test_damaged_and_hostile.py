@@ -1,0 +1,62 @@
+"""Damaged and hostile files end in Sections or a ParseError: no process ends, nothing takes 20 s or 1 GB."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from agent_rag.errors import ParseError, ParserCrashedError, ParseTimeoutError
+from agent_rag.parsers import ParserPool, parser_for
+
+from .hostile import HOSTILE
+from .mutations import mutations
+from .samples import SAMPLES
+
+_SOAK = os.environ.get("AGENT_RAG_SOAK") == "1"
+_SECONDS = 20.0
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pool() -> AsyncIterator[ParserPool]:
+    async with ParserPool(2, timeout_s=_SECONDS, memory_mb=1024) as workers:
+        yield workers
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("name", SAMPLES)
+async def test_a_damaged_file_gives_sections_or_a_parse_error(name: str, pool: ParserPool) -> None:
+    """20 seeded mutations of each format (110 with AGENT_RAG_SOAK=1); the worker survives each."""
+    cuts, flips = (10, 100) if _SOAK else (2, 18)
+
+    for number, data in enumerate(mutations(SAMPLES[name](), seed=7, cuts=cuts, flips=flips)):
+        try:
+            sections = await pool.parse(parser_for(name, data=data), data, name)
+        except ParseError as error:
+            assert not isinstance(error, ParserCrashedError | ParseTimeoutError), f"mutation {number}: {error}"
+            assert name in str(error)
+        else:
+            assert isinstance(sections, list)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_hostile_file_costs_neither_the_process_nor_much_time(name: str, pool: ParserPool) -> None:
+    """It ends within 20 s in Sections or a ParseError, whatever the native library does."""
+    data = HOSTILE[name]()
+    started = time.monotonic()
+
+    try:
+        sections = await pool.parse(parser_for(name, data=data), data, name)
+    except ParseError as error:
+        assert not isinstance(error, ParseTimeoutError)
+        text = str(error)
+    else:
+        text = "\n".join(section.text for section in sections)
+
+    assert time.monotonic() - started < _SECONDS
+    assert "root:" not in text
+    assert len(text) < 30_000_000

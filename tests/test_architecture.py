@@ -1,0 +1,143 @@
+"""The house: each room uses only what stands left of it, and importing the package stays light."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import agent_rag
+
+PACKAGE = Path(agent_rag.__file__).parent
+# Each line may import from itself and from the lines above it. `knowledge` imports `ingestion` late, by design.
+ORDER = [
+    ["errors"],
+    ["content", "limits"],
+    ["documents", "events"],
+    ["filters"],
+    ["_extras", "_sync", "_http"],
+    ["chat"],
+    ["retrieval"],
+    ["parsers", "chunkers", "embeddings", "stores"],
+    ["sources"],
+    ["writing", "knowledge"],
+    ["ingestion", "config", "migrate", "doctor"],
+    ["middleware", "extractive"],
+    ["mcp"],
+    ["inspector"],
+    ["_ask", "_console", "cli"],
+]
+LATE = {("knowledge", "ingestion")}
+RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
+SIBLINGS = {"parsers", "chunkers", "embeddings", "stores"}
+
+
+def imports(path: Path) -> set[str]:
+    """Rooms that a file imports."""
+    depth = len(path.relative_to(PACKAGE).parts)
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level == depth and node.module:
+            rooms.add(node.module.split(".")[0])
+        elif isinstance(node, ast.ImportFrom) and node.level == depth:
+            rooms.update(alias.name for alias in node.names)
+    return rooms
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_rooms_use_only_what_stands_left_of_them(path: Path) -> None:
+    """No file imports from a room to its right; parsers, chunkers, embeddings and stores do not know each other."""
+    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if room in ("__init__", "testing"):
+        return
+
+    for used in imports(path) - {room} - {"testing"}:
+        assert (room, used) in LATE or RANK[used] <= RANK[room], f"{room} imports {used}"
+        assert not {room, used} <= SIBLINGS, f"{room} imports {used}"
+
+
+def test_the_middleware_core_knows_no_framework() -> None:
+    """Adapters translate; the core imports neither them nor their frameworks."""
+    frameworks = {
+        "langchain",
+        "langchain_core",
+        "langgraph",
+        "pydantic_ai",
+        "agents",
+        "google",
+        "agent_framework",
+        "mcp",
+    }
+    core = ("parameters", "hint", "tool", "rag", "turn", "search", "render")
+    for name in core:
+        tree = ast.parse((PACKAGE / f"middleware/{name}.py").read_text("utf-8"))
+        roots = {
+            alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+        } | {
+            (node.module or "").split(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.level == 0
+        }
+        assert not roots & frameworks, name
+
+
+def test_importing_loads_no_parser_store_or_framework() -> None:
+    """`import agent_rag` leaves optional and heavy libraries alone. (G01)"""
+    heavy = (
+        "qdrant_client qdrant_edge pypdf pypdfium2 docx pptx openpyxl python_calamine lxml PIL tokenizers wordllama "
+        "pymilvus asyncpg elasticsearch pymongo langchain torch transformers pandas typer rich httpx numpy"
+    )
+    code = f"import sys, agent_rag; print([name for name in {heavy.split()!r} if name in sys.modules])"
+
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert result.stdout.strip() == "[]"
+
+
+def test_works_without_the_libraries_nobody_ordered() -> None:
+    """With torch, transformers, pandas and the optional clients blocked, text goes in and is found. (G01)"""
+    code = """
+import asyncio, sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"torch", "transformers", "pandas", "pymilvus", "asyncpg", "elasticsearch", "pymongo"}:
+            raise ImportError(f"{name} is blocked")
+sys.meta_path.insert(0, Block())
+from agent_rag import KnowledgeBase, LocalEmbeddingModel, QdrantStore, TextSource, sync
+async def main():
+    async with QdrantStore(location=":memory:") as store:
+        kb = KnowledgeBase("kb", "d", LocalEmbeddingModel(), store, "kb")
+        await sync(kb, TextSource({"a.txt": "the gateway timeout is thirty seconds"}))
+        print((await kb.search("what is the gateway timeout?"))[0].chunk.text)
+asyncio.run(main())
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert result.stdout.strip() == "the gateway timeout is thirty seconds", result.stderr
+
+
+def test_import_time() -> None:
+    """`import agent_rag` takes at most 1.5 times `import pydantic, httpx, numpy` (medians of 5 interleaved runs)."""
+
+    def seconds(statement: str) -> float:
+        code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        return float(run.stdout)
+
+    pairs = [(seconds("import agent_rag"), seconds("import pydantic, httpx, numpy")) for _ in range(5)]
+
+    ours, base = (statistics.median(values) for values in zip(*pairs, strict=True))
+    assert ours <= 1.5 * base
+
+
+def test_public_names_are_sorted_and_documented() -> None:
+    """Every name of `__all__` exists and has a docstring; the list is sorted."""
+    assert agent_rag.__all__ == sorted(agent_rag.__all__)
+    assert set(agent_rag.__all__) >= set(agent_rag._MODULE_OF)
+    optional = {"ElasticsearchStore", "MilvusLiteStore", "MongoDBStore", "PostgresStore", "TcVectorStore"}
+    for name in set(agent_rag.__all__) - optional:
+        assert getattr(agent_rag, name).__doc__, name
