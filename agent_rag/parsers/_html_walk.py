@@ -1,267 +1,370 @@
-"""A tree of HTML elements to Markdown."""
+"""HTML to Markdown while it is parsed: no tree is built, so a large page takes little more than its text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from ..documents import Heading
 from ._tables import render_table
 
-Element = Any
-"""An lxml element; lxml ships no types."""
-
 _DROPPED = frozenset(
-    {"script", "style", "noscript", "template", "head", "nav", "iframe", "object", "embed", "canvas", "select"}
-    | {"datalist", "svg"}
+    {"script", "style", "noscript", "template", "nav", "iframe", "object", "embed", "canvas", "select", "datalist"}
+    | {"svg"}
 )
-_BOILERPLATE = frozenset(("header", "footer"))
 _CONTENT = frozenset({"article", "main", "section", "blockquote", "li", "td", "figure", "dialog", "details"})
 _BLOCKS = frozenset(
-    {"address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "dialog", "dir", "div"}
-    | {"dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "frameset", "header", "hgroup", "hr", "html"}
-    | {"legend", "main", "noframes", "p", "search", "section", "summary", "tbody", "td", "tfoot", "th", "thead", "tr"}
+    {"address", "article", "aside", "body", "center", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset"}
+    | {"figcaption", "figure", "footer", "form", "frameset", "header", "hgroup", "hr", "html", "legend", "main"}
+    | {"noframes", "p", "search", "section", "summary", "tbody", "tfoot", "thead", "blockquote", "caption"}
 )
+_STRUCTURED = frozenset({"article", "blockquote", "dl", "form", "section"})
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
-_MAX_DEPTH = 100
-_MAX_COLUMNS = 256
-_LAYOUT_CELL = frozenset({"table", "ul", "ol", "dl", "pre", "blockquote", "article", "section", "form", *_HEADINGS})
 _CLASS_LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source)-([\w+#-]+)")
+_MAX_COLUMNS = 256
+_MAX_SPAN = 1_000
+_MAX_FIELDS = 5_000_000
+"""Fields of one table, merged ones counted as often as they cover: beyond it spans are taken as 1."""
+
+Closer = Callable[[], None] | None
+Attributes = Mapping[str, str]
 
 
-class MarkdownWriter:
-    """Collects blocks of Markdown while walking a tree."""
+class _Scope:
+    """Blocks of Markdown in the making: of the page, or of a list item, a table cell, a link, a heading."""
+
+    __slots__ = ("blocks", "headings", "inline", "structured")
+
+    def __init__(self) -> None:
+        self.blocks: list[str] = []
+        self.headings: list[tuple[int, int, str]] = []
+        """(index of its block, level, title)"""
+        self.inline: list[str] = []
+        self.structured = False
+        """Holds a list, a table, a heading or code, which have no place in a table cell."""
+
+    def flush(self) -> None:
+        """End the running paragraph."""
+        if self.inline:
+            lines = [" ".join(line.split()) for line in "".join(self.inline).split("\n")]
+            self.inline.clear()
+            if text := "\n".join(lines).strip():
+                self.blocks.append(text)
+
+    def add(self, block: str) -> None:
+        self.flush()
+        self.blocks.append(block)
+        self.structured = True
+
+    def adopt(self, other: _Scope) -> None:
+        self.flush()
+        self.headings += [(index + len(self.blocks), level, title) for index, level, title in other.headings]
+        self.blocks += other.blocks
+        self.structured |= other.structured
+
+
+class _Cell(NamedTuple):
+    text: str
+    columns: int
+    rows: int
+    scope: _Scope | None
+    """Set where the cell is more than a line of text."""
+
+
+class MarkdownTarget:
+    """A parser target of lxml: gets tags and text in order, gives Markdown on `close`."""
 
     def __init__(self, *, keep_boilerplate: bool = False) -> None:
+        self.title = ""
         self._keep_boilerplate = keep_boilerplate
-        self._blocks: list[str] = []
-        self._headings: list[tuple[int, int, str]] = []
-        self._inline: list[str] = []
+        self._scopes = [_Scope()]
+        self._closers: list[Closer] = []
+        self._skipping = 0
+        self._raw: list[str] | None = None
+        self._language = ""
+        self._content_depth = 0
+        self._lists: list[list[int]] = []
+        """[is ordered, next number] of each open list."""
+        self._tables: list[list[list[_Cell]]] = []
 
-    def result(self) -> tuple[str, list[Heading]]:
+    def start(self, tag: str, attributes: Attributes) -> None:
+        if self._skipping or self._skipped(tag, attributes):
+            self._skipping += 1
+        elif self._raw is not None:
+            self._raw_start(tag, attributes)
+        else:
+            self._closers.append(self._begin(tag, attributes))
+
+    def end(self, tag: str) -> None:
+        if self._skipping:
+            self._skipping -= 1
+        elif self._closers and (closer := self._closers.pop()):
+            closer()
+
+    def data(self, text: str) -> None:
+        if self._skipping:
+            return
+        if self._raw is not None:
+            self._raw.append(text)
+        else:
+            self._scopes[-1].inline.append(text.replace("\n", " ") if "\n" in text else text)
+
+    def close(self) -> tuple[str, list[Heading]]:
         """The text and its headings by offset."""
-        self._flush()
+        while self._closers:
+            if closer := self._closers.pop():
+                closer()
+        page = self._scopes[0]
+        page.flush()
         starts: list[int] = []
         offset = 0
-        for block in self._blocks:
+        for block in page.blocks:
             starts.append(offset)
             offset += len(block) + 2
-        headings = [Heading(level=level, title=title, offset=starts[i]) for i, level, title in self._headings]
-        return "\n\n".join(self._blocks), headings
+        headings = [Heading(level=level, title=title, offset=starts[index]) for index, level, title in page.headings]
+        return "\n\n".join(page.blocks), headings
 
-    def walk(self, element: Element, depth: int = 0) -> None:
-        """Add an element's content; its tail belongs to the parent."""
-        tag = element.tag
-        if not isinstance(tag, str) or self._skipped(element, tag):
-            return
-        if depth > _MAX_DEPTH:
-            self._add_flat(element)
-        elif tag in _HEADINGS:
-            self._add_heading(element, _HEADINGS[tag])
-        elif tag in _BLOCKS:
-            self._flush()
-            self._children(element, depth)
-            self._flush()
-        elif special := getattr(self, f"_add_{tag}", None):
-            special(element, depth)
-        else:
-            self._children(element, depth)
-
-    def _children(self, element: Element, depth: int) -> None:
-        if element.text:
-            self._inline.append(_one_line(element.text))
-        for child in element:
-            self.walk(child, depth + 1)
-            if child.tail:
-                self._inline.append(_one_line(child.tail))
-
-    def _skipped(self, element: Element, tag: str) -> bool:
-        if tag in _DROPPED or element.get("hidden") is not None:
+    def _skipped(self, tag: str, attributes: Attributes) -> bool:
+        if tag in _DROPPED or "hidden" in attributes:
             return True
-        if (style := element.get("style")) and _HIDDEN_STYLE.search(style):
+        if "style" in attributes and _HIDDEN_STYLE.search(attributes["style"]):
             return True
-        if self._keep_boilerplate:
+        return not self._keep_boilerplate and attributes.get("role") in ("navigation", "search")
+
+    def _begin(self, tag: str, attributes: Attributes) -> Closer:
+        """Open an element; returns what is to be done at its end."""
+        if self._is_boilerplate(tag, attributes):
+            self._push()
+            return self._end_boilerplate
+        if tag in _CONTENT:
+            self._content_depth += 1
+        if tag in _HEADINGS:
+            self._push()
+            return lambda: self._end_heading(_HEADINGS[tag])
+        if special := getattr(self, f"_begin_{tag}", None):
+            closer: Closer = special(attributes)
+            return closer
+        return self._begin_block(tag) if tag in _BLOCKS else None
+
+    def _begin_block(self, tag: str) -> Closer:
+        scope = self._scopes[-1]
+        scope.flush()
+        scope.structured |= tag in _STRUCTURED
+        return self._end_content_block if tag in _CONTENT else self._end_block
+
+    def _end_block(self) -> None:
+        self._scopes[-1].flush()
+
+    def _end_content_block(self) -> None:
+        self._content_depth -= 1
+        self._scopes[-1].flush()
+
+    def _is_boilerplate(self, tag: str, attributes: Attributes) -> bool:
+        if self._keep_boilerplate or self._content_depth:
             return False
-        if element.get("role") in ("navigation", "search"):
-            return True
-        if tag not in _BOILERPLATE and element.get("role") not in ("banner", "contentinfo"):
-            return False
-        inside = any(isinstance(a.tag, str) and a.tag in _CONTENT for a in element.iterancestors())
-        return not inside and next(element.iter("h1"), None) is None
+        return tag in ("header", "footer") or attributes.get("role") in ("banner", "contentinfo")
 
-    def _flush(self) -> None:
-        if self._inline:
-            lines = (" ".join(line.split()) for line in "".join(self._inline).split("\n"))
-            text = "\n".join(lines).strip()
-            self._inline.clear()
-            if text:
-                self._blocks.append(text)
+    def _end_boilerplate(self) -> None:
+        """Drop the page's header or footer, unless the page's title stands in it."""
+        scope = self._pop()
+        if any(level == 1 for _, level, _ in scope.headings):
+            self._scopes[-1].adopt(scope)
 
-    def _sub(self, element: Element, depth: int) -> MarkdownWriter:
-        writer = MarkdownWriter(keep_boilerplate=self._keep_boilerplate)
-        writer._children(element, depth)
-        writer._flush()
-        return writer
+    def _push(self) -> None:
+        self._scopes.append(_Scope())
 
-    def _adopt(self, writer: MarkdownWriter) -> None:
-        self._flush()
-        self._headings += [(i + len(self._blocks), level, title) for i, level, title in writer._headings]
-        self._blocks += writer._blocks
+    def _pop(self) -> _Scope:
+        scope = self._scopes.pop()
+        scope.flush()
+        return scope
 
-    def _add_heading(self, element: Element, level: int) -> None:
-        self._flush()
-        title = " ".join(" ".join(self._sub(element, _MAX_DEPTH - 20)._blocks).split())
+    def _end_heading(self, level: int) -> None:
+        title = " ".join(" ".join(self._pop().blocks).split())
+        scope = self._scopes[-1]
         if title:
-            self._headings.append((len(self._blocks), level, title))
-            self._blocks.append(f"{'#' * level} {title}")
+            scope.flush()
+            scope.headings.append((len(scope.blocks), level, title))
+            scope.add(f"{'#' * level} {title}")
 
-    def _add_br(self, element: Element, depth: int) -> None:
-        self._inline.append("\n")
+    def _begin_title(self, attributes: Attributes) -> Closer:
+        self._raw = []
+        return self._end_title
 
-    def _add_wbr(self, element: Element, depth: int) -> None:
-        return
+    def _end_title(self) -> None:
+        self.title = self.title or " ".join("".join(self._raw or ()).split())
+        self._raw = None
 
-    def _add_img(self, element: Element, depth: int) -> None:
-        alt, source = " ".join((element.get("alt") or "").split()), element.get("src") or ""
+    def _begin_br(self, attributes: Attributes) -> Closer:
+        self._scopes[-1].inline.append("\n")
+        return None
+
+    def _begin_img(self, attributes: Attributes) -> Closer:
+        alt, source = " ".join(attributes.get("alt", "").split()), attributes.get("src", "").strip()
         if alt:
-            target = "" if source.startswith("data:") or len(source) > 500 else source.strip()
-            self._inline.append(f"![{alt}]({target})")
+            target = "" if source.startswith("data:") or len(source) > 500 else source
+            self._scopes[-1].inline.append(f"![{alt}]({target})")
+        return None
 
-    def _add_a(self, element: Element, depth: int) -> None:
-        target = (element.get("href") or "").strip()
-        inner = self._sub(element, depth)
-        if len(inner._blocks) != 1 or inner._headings or "\n" in inner._blocks[0]:
-            self._adopt(inner)
-        elif not target or target.startswith(("#", "javascript:", "data:")) or len(target) > 2000:
-            self._children(element, depth)
-        else:
-            before = " " if (element.text or "")[:1].isspace() else ""
-            after = " " if len(element) == 0 and (element.text or "")[-1:].isspace() else ""
-            self._inline.append(f"{before}[{inner._blocks[0]}]({target.replace(' ', '%20')}){after}")
+    def _begin_a(self, attributes: Attributes) -> Closer:
+        self._push()
+        return lambda: self._end_link(attributes.get("href", "").strip())
 
-    def _add_code(self, element: Element, depth: int) -> None:
-        text = " ".join("".join(element.itertext()).split())
-        if text:
-            self._inline.append(f"``{text}``" if "`" in text else f"`{text}`")
-
-    def _add_pre(self, element: Element, depth: int) -> None:
-        self._flush()
-        for line_break in element.iter("br"):
-            line_break.tail = "\n" + (line_break.tail or "")
-        text = "".join(element.itertext()).strip("\n").rstrip()
-        if text.strip():
-            labels = " ".join(e.get("class") or "" for e in (element, *element.iter("code")))
-            language = _CLASS_LANGUAGE.search(labels)
-            fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`{3,}", text))])
-            self._blocks.append(f"{fence}{language[1] if language else ''}\n{text}\n{fence}")
-
-    def _add_ul(self, element: Element, depth: int) -> None:
-        self._add_list(element, depth, ordered=False)
-
-    _add_menu = _add_ul
-
-    def _add_ol(self, element: Element, depth: int) -> None:
-        self._add_list(element, depth, ordered=True)
-
-    def _add_list(self, element: Element, depth: int, *, ordered: bool) -> None:
-        self._flush()
-        start = element.get("start") or "1"
-        number = int(start) if start.isascii() and start.isdigit() and len(start) < 10 else 1
-        items: list[str] = []
-        for child in element:
-            if not isinstance(child.tag, str) or self._skipped(child, child.tag):
-                continue
-            inner = self._sub(child, depth + 1) if child.tag == "li" else self._wrapped(child, depth + 1)
-            body = "\n".join(inner._blocks)
-            if body:
-                marker = f"{number}. " if ordered else "- "
-                number += 1
-                items.append(marker + body.replace("\n", "\n" + " " * len(marker)))
-        if element.text and element.text.strip():
-            items.insert(0, _one_line(element.text).strip())
-        items += [_one_line(c.tail).strip() for c in element if c.tail and c.tail.strip()]
-        if items:
-            self._blocks.append("\n".join(items))
-
-    def _wrapped(self, element: Element, depth: int) -> MarkdownWriter:
-        writer = MarkdownWriter(keep_boilerplate=self._keep_boilerplate)
-        writer.walk(element, depth)
-        writer._flush()
-        return writer
-
-    def _add_table(self, element: Element, depth: int) -> None:
-        self._flush()
-        rows = [row for row in _own(element, "tr") if not self._skipped(row, "tr")]
-        for caption in _own(element, "caption"):
-            self.walk(caption, depth + 1)
-        cells = [[c for c in row if c.tag in ("td", "th") and not self._skipped(c, c.tag)] for row in rows]
-        width = max(map(len, cells), default=0)
-        if width < 2 or any(next(c.iter(*_LAYOUT_CELL), None) is not None for row in cells for c in row):
-            self._flush()
-            for cell in (c for row in rows for c in row):
-                self.walk(cell, depth + 1)
-                self._flush()
+    def _end_link(self, target: str) -> None:
+        scope = self._scopes.pop()
+        raw = "".join(scope.inline)
+        scope.flush()
+        parent = self._scopes[-1]
+        if len(scope.blocks) != 1 or scope.structured or "\n" in scope.blocks[0]:
+            parent.adopt(scope)
             return
-        grid = [row for row in _grid([[(c, self._cell(c, depth)) for c in row] for row in cells]) if any(row)]
-        if table := render_table(grid, "markdown").rstrip("\n"):
-            self._blocks.append(table)
+        text = scope.blocks[0]
+        if target and not target.startswith(("#", "javascript:", "data:")) and len(target) <= 2_000:
+            text = f"[{text}]({target.replace(' ', '%20')})"
+        parent.inline.append(f"{raw[:1].isspace() * ' '}{text}{raw[-1:].isspace() * ' '}")
 
-    def _cell(self, element: Element, depth: int) -> str:
-        return "\n".join(self._sub(element, depth + 2)._blocks)
+    def _raw_start(self, tag: str, attributes: Attributes) -> None:
+        assert self._raw is not None
+        if tag == "br":
+            self._raw.append("\n")
+        self._note_language(attributes)
+        self._closers.append(None)
 
-    def _add_flat(self, element: Element) -> None:
-        """Text of a subtree too deep to recurse into, a line per block."""
-        from lxml import etree
+    def _note_language(self, attributes: Attributes) -> None:
+        if not self._language and (found := _CLASS_LANGUAGE.search(attributes.get("class", ""))):
+            self._language = found[1]
 
-        hidden = 0
-        for event, node in etree.iterwalk(element, events=("start", "end")):
-            if not isinstance(node.tag, str):
-                continue
-            dropped = node.tag in _DROPPED
-            hidden += dropped if event == "start" else -dropped
-            if node.tag in _BLOCKS or node.tag in _HEADINGS or node.tag in ("br", "li", "table", "pre", "ul", "ol"):
-                self._inline.append("\n")
-            text = node.text if event == "start" else (node.tail if node is not element else None)
-            if text and not hidden:
-                self._inline.append(_one_line(text))
+    def _begin_code(self, attributes: Attributes) -> Closer:
+        self._raw = []
+        return self._end_code
+
+    def _end_code(self) -> None:
+        text = " ".join("".join(self._raw or ()).split())
+        self._raw, self._language = None, ""
+        if text:
+            self._scopes[-1].inline.append(f"``{text}``" if "`" in text else f"`{text}`")
+
+    def _begin_pre(self, attributes: Attributes) -> Closer:
+        self._scopes[-1].flush()
+        self._raw, self._language = [], ""
+        self._note_language(attributes)
+        return self._end_pre
+
+    def _end_pre(self) -> None:
+        text = "".join(self._raw or ()).strip("\n").rstrip()
+        if text.strip():
+            fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`{3,}", text))])
+            self._scopes[-1].add(f"{fence}{self._language}\n{text}\n{fence}")
+        self._raw, self._language = None, ""
+
+    def _begin_ul(self, attributes: Attributes) -> Closer:
+        return self._begin_list(ordered=False, start=1)
+
+    _begin_menu = _begin_ul
+
+    def _begin_ol(self, attributes: Attributes) -> Closer:
+        return self._begin_list(ordered=True, start=_number(attributes.get("start", ""), default=1))
+
+    def _begin_list(self, *, ordered: bool, start: int) -> Closer:
+        self._lists.append([ordered, start])
+        self._push()
+        return self._end_list
+
+    def _end_list(self) -> None:
+        self._lists.pop()
+        if text := "\n".join(self._pop().blocks):
+            self._scopes[-1].add(text)
+
+    def _begin_li(self, attributes: Attributes) -> Closer:
+        self._scopes[-1].flush()
+        self._push()
+        return self._end_item
+
+    def _end_item(self) -> None:
+        self._content_depth -= 1
+        text = "\n".join(self._pop().blocks)
+        if not text:
+            return
+        marker = "- "
+        if self._lists and self._lists[-1][0]:
+            marker = f"{self._lists[-1][1]}. "
+            self._lists[-1][1] += 1
+        self._scopes[-1].add(marker + text.replace("\n", "\n" + " " * len(marker)))
+
+    def _begin_table(self, attributes: Attributes) -> Closer:
+        self._scopes[-1].flush()
+        self._tables.append([])
+        self._push()
+        return self._end_table
+
+    def _begin_tr(self, attributes: Attributes) -> Closer:
+        if not self._tables:
+            return self._begin_block("div")
+        self._tables[-1].append([])
+        return None
+
+    def _begin_td(self, attributes: Attributes) -> Closer:
+        if not self._tables:
+            return self._begin_block("td")
+        if not self._tables[-1]:
+            self._tables[-1].append([])
+        self._push()
+        spans = (_span(attributes, "colspan", _MAX_COLUMNS), _span(attributes, "rowspan", _MAX_SPAN))
+        return lambda: self._end_cell(*spans)
+
+    def _begin_th(self, attributes: Attributes) -> Closer:
+        self._content_depth += 1
+        return self._begin_td(attributes)
+
+    def _end_cell(self, columns: int, rows: int) -> None:
+        self._content_depth -= 1
+        scope = self._pop()
+        simple = not scope.structured
+        text = "\n".join(scope.blocks) if simple else ""
+        self._tables[-1][-1].append(_Cell(text, columns, rows, None if simple else scope))
+
+    def _end_table(self) -> None:
+        rows, around, parent = self._tables.pop(), self._pop(), None
+        parent = self._scopes[-1]
+        parent.adopt(around)  # the caption, and text that stands between cells
+        if max(map(len, rows), default=0) < 2 or any(cell.scope for row in rows for cell in row):
+            for cell in (cell for row in rows for cell in row):
+                if cell.scope:
+                    parent.adopt(cell.scope)
+                elif cell.text:
+                    parent.add(cell.text)
+        elif table := render_table([row for row in _grid(rows) if any(row)], "markdown").rstrip("\n"):
+            parent.add(table)
 
 
-def _one_line(text: str) -> str:
-    return text.replace("\n", " ") if "\n" in text else text
-
-
-def _own(table: Element, tag: str) -> Iterator[Element]:
-    """Rows or captions of a table, not those of tables inside it."""
-    for child in table:
-        if child.tag == tag:
-            yield child
-        elif child.tag in ("thead", "tbody", "tfoot"):
-            yield from (grandchild for grandchild in child if grandchild.tag == tag)
-
-
-def _grid(rows: list[list[tuple[Element, str]]]) -> list[list[str]]:
+def _grid(rows: list[list[_Cell]]) -> list[list[str]]:
     """Cells in their columns: a merged cell's text stands in its first field, the others it covers are empty."""
+    fields = sum(cell.columns * cell.rows for row in rows for cell in row)
+    if fields > _MAX_FIELDS or not any(cell.columns > 1 or cell.rows > 1 for row in rows for cell in row):
+        return [[cell.text for cell in row] for row in rows]
     grid: list[list[str]] = []
     covered: dict[int, int] = {}
     for row in rows:
         line: list[str] = []
-        below: dict[int, int] = {column: left - 1 for column, left in covered.items() if left > 1}
-        for cell, text in row:
+        below = {column: left - 1 for column, left in covered.items() if left > 1}
+        for cell in row:
             while len(line) in covered:
                 line.append("")
-            span = min(_span(cell, "colspan"), max(1, _MAX_COLUMNS - len(line)))
-            if (down := _span(cell, "rowspan")) > 1:
-                below.update({len(line) + i: down - 1 for i in range(span)})
-            line += [text] + [""] * (span - 1)
-        while covered and len(line) <= max(covered):
-            line.append("")
+            columns = max(1, min(cell.columns, _MAX_COLUMNS - len(line)))
+            if cell.rows > 1:
+                below.update({len(line) + i: cell.rows - 1 for i in range(columns)})
+            line += [cell.text] + [""] * (columns - 1)
+        line += [""] * (max(covered, default=-1) + 1 - len(line))
         covered = below
         grid.append(line)
     return grid
 
 
-def _span(cell: Element, name: str) -> int:
-    value = cell.get(name) or ""
-    return max(1, min(int(value), 1000)) if value.isascii() and value.isdigit() and len(value) < 6 else 1
+def _span(attributes: Attributes, name: str, most: int) -> int:
+    return max(1, min(_number(attributes.get(name, ""), default=1), most)) if name in attributes else 1
+
+
+def _number(text: str, *, default: int) -> int:
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default

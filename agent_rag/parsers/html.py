@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 import re
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..documents import Heading, Section
-from ._html_walk import MarkdownWriter
+from ._html_walk import MarkdownTarget
 from .text import DecodingParser, one_section
 
 _CHARSET = re.compile(
@@ -16,6 +16,7 @@ _CHARSET = re.compile(
 _BREAKING = re.compile(
     r"</?(?:p|div|br|li|ul|ol|tr|td|th|table|h[1-6]|section|article|blockquote|pre|dd|dt|hr|body|html|title)\b", re.I
 )
+_PIECE = 64 * 1024
 _RAW = re.compile(r"<(script|style|noscript|template)\b", re.I)
 
 
@@ -45,30 +46,26 @@ class HTMLParser(DecodingParser):
 
 def html_to_markdown(text: str) -> tuple[str, str, list[Heading]]:
     """Title, Markdown and headings of an HTML page or fragment."""
-    root = _tree(text)
-    if root is None:
-        return "", strip_tags(text), []
-    title = " ".join((root.findtext(".//title") or "").split())
-    markdown, headings = _written(root)
-    if not markdown.strip():
-        markdown, headings = _written(root, keep_boilerplate=True)
-    return title, markdown, headings
+    found = _written(text, keep_boilerplate=False)
+    if found is not None and not found[1]:
+        found = _written(text, keep_boilerplate=True)
+    return found if found is not None else ("", strip_tags(text), [])
 
 
-def _written(root: Any, *, keep_boilerplate: bool = False) -> tuple[str, list[Heading]]:
-    writer = MarkdownWriter(keep_boilerplate=keep_boilerplate)
-    writer.walk(root)
-    return writer.result()
-
-
-def _tree(text: str) -> Any:
-    """The parsed page, or None where libxml2 gives up (nesting beyond 2,048) and would lose text silently."""
+def _written(text: str, *, keep_boilerplate: bool) -> tuple[str, str, list[Heading]] | None:
+    """None where libxml2 gives up (nesting beyond 2,048) and would lose text silently."""
     from lxml import etree
 
-    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True, no_network=True)
-    root = etree.fromstring(text.encode("utf-8", "replace"), parser) if text.strip() else None
-    lost = any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log)
-    return None if lost else root
+    if not text.strip():
+        return "", "", []
+    target = MarkdownTarget(keep_boilerplate=keep_boilerplate)
+    parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True, no_network=True)
+    for start in range(0, len(text), _PIECE):
+        parser.feed(text[start : start + _PIECE].encode("utf-8", "replace"))
+    markdown, headings = parser.close()
+    if any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.feed_error_log):
+        return None
+    return target.title, markdown, headings
 
 
 def strip_tags(text: str) -> str:

@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 _CONTRACTS = {
+    "ChunkerContract": "chunker_contract",
     "ParserContract": "parser_contract",
     "StoreContract": "store_contract",
     "assert_congruent": "store_contract",
@@ -16,7 +17,15 @@ _FAKES = {
     "record": "records",
 }
 
-__all__ = ["HashEmbedding", "ParserContract", "SevenMethodStore", "StoreContract", "assert_congruent", "record"]
+__all__ = [
+    "ChunkerContract",
+    "HashEmbedding",
+    "ParserContract",
+    "SevenMethodStore",
+    "StoreContract",
+    "assert_congruent",
+    "record",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -61,17 +61,20 @@ class StoreFixtures:
     level: ClassVar[tuple[str, ...]] = ()
     """Conditions for all tests of a level."""
 
+    _hidden: ClassVar[frozenset[str]] = frozenset()
+
     def __init_subclass__(cls, **options: Any) -> None:
+        """Hide the tests of what the store does not promise: pytest collects no attribute that is None. Hidden, not
+        skipped, since nothing is missing."""
         super().__init_subclass__(**options)
         met = {*cls.capabilities, *(name for name in ("persistent", "shared", "has_unavailable") if getattr(cls, name))}
-        for base in cls.__mro__[1:]:
-            for name, test in vars(base).items():
-                if not name.startswith("test_") or name in vars(cls) or test is None:
-                    continue
-                wanted = (*vars(base).get("level", ()), *getattr(test, "_needs", ()))
-                # Hidden, not skipped: what a store does not promise is no missing test.
-                if not met.issuperset(wanted):
-                    setattr(cls, name, None)
+        hidden = set()
+        for name, (level, test) in _inherited_tests(cls).items():
+            wanted = (*level, *getattr(test, "_needs", ()))
+            setattr(cls, name, test if met.issuperset(wanted) else None)
+            if not met.issuperset(wanted):
+                hidden.add(name)
+        cls._hidden = frozenset(hidden)
 
     @pytest.fixture
     def make_store(self) -> MakeStore:
@@ -123,6 +126,16 @@ class StoreFixtures:
         """Keys of all chunks, by a search that is wide enough, sorted."""
         hits = await store.search(collection, list(EAST), 2_000, metadata_filter)
         return sorted(hit.key for hit in hits)
+
+
+def _inherited_tests(cls: type[StoreFixtures]) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Name -> (level, test) of the tests that `cls` inherits, those that a parent hid included."""
+    found: dict[str, tuple[tuple[str, ...], Any]] = {}
+    for base in cls.__mro__[1:]:
+        for name, test in vars(base).items():
+            if name.startswith("test_") and name not in vars(cls) and name not in vars(base).get("_hidden", ()):
+                found.setdefault(name, (vars(base).get("level", ()), test))
+    return found
 
 
 def keys(found: Sequence[VectorSearchResult | VectorRecord]) -> list[ChunkKey]:
