@@ -64,7 +64,11 @@ class TextChunker(ChunkerBase):
         text = section.content.text
         if is_blank(text):
             return []
-        return [piece for piece in self.split(section) if text[piece[0]].isalnum() or _is_visible(text, *piece)]
+        return [
+            piece
+            for piece in self.split(section)
+            if (len(piece) == 2 and text[piece[0]].isalnum()) or _is_visible(text, *piece)
+        ]
 
 
 class SizeParameters(ChunkerBase.Parameters):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
 from ..documents import Section
-from ._boundaries import line_end, line_start
+from ._boundaries import first_solid, line_end, line_start
 from ._markdown_blocks import Block, blocks_of, rows_of
 from ._text import HeadingPaths, Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, largest_fit
@@ -40,8 +40,7 @@ class MarkdownChunker(SizedChunker):
             section = section.model_copy(update={"headings": headings})
         paths = HeadingPaths(section)
         for head, body in _groups(blocks):
-            path = paths.at((head or body)[-1 if head else 0].start)
-            packer = _Packer(text, self.cutter(), path)
+            packer = _Packer(text, self.cutter(), paths, head[-1].start if head else 0)
             if self.parameters.keep_heading or not body:
                 packer.add_heading(head)
             for block in body:
@@ -70,8 +69,10 @@ def _groups(blocks: Iterable[Block]) -> Iterator[tuple[list[Block], list[Block]]
 class _Packer:
     """Fills chunks with the blocks under one heading."""
 
-    def __init__(self, text: str, cutter: Cutter, path: list[str]) -> None:
-        self.text, self.cutter, self.path = text, cutter, path
+    def __init__(self, text: str, cutter: Cutter, paths: HeadingPaths, path_from: int) -> None:
+        self.text, self.cutter, self.paths = text, cutter, paths
+        self.path_from = path_from
+        """Offset of the last heading above the blocks: a chunk that starts with an outer one has its path, too."""
         self.lines = Cutter(cutter.size, 0, cutter.length, line_end, line_start)
         self.pieces: list[Piece] = []
         self.start = self.end = -1
@@ -109,7 +110,7 @@ class _Packer:
 
     def _close(self) -> None:
         if self.start >= 0:
-            self.pieces.append(Piece(self.start, self.end, heading_path=self.path))
+            self._piece(self.start, self.end)
         self.start = self.end = -1
 
     def _close_before(self, block: Block) -> None:
@@ -158,7 +159,7 @@ class _Packer:
         fitting = self._most_rows(lambda count: self.text[start : rows[count - 1][1]] if count else "", len(rows))
         if fitting:
             self.start = self.end = -1
-            self.pieces.append(Piece(start, rows[fitting - 1][1], None, {"rows": [1, fitting]}, self.path))
+            self._piece(start, rows[fitting - 1][1], None, [1, fitting])
         else:
             self._close()
         return fitting
@@ -183,5 +184,8 @@ class _Packer:
             self._table_piece(rows, row, row + 1, header + self.text[start:end].rstrip("\r\n"))
 
     def _table_piece(self, rows: list[tuple[int, int]], first: int, end: int, text: str) -> None:
-        span = rows[first][0], rows[end - 1][1]
-        self.pieces.append(Piece(*span, text, {"rows": [first + 1, end]}, self.path))
+        self._piece(rows[first][0], rows[end - 1][1], text, [first + 1, end])
+
+    def _piece(self, start: int, end: int, text: str | None = None, rows: list[int] | None = None) -> None:
+        path = self.paths.at(max(first_solid(self.text, start, end), self.path_from))
+        self.pieces.append(Piece(start, end, text, {"rows": rows} if rows else None, path))

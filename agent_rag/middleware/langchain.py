@@ -125,13 +125,13 @@ class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
         if not self._is_own(request):
             return handler(request)
         with self._turn(request.state, request.runtime).active():
-            return handler(request)
+            return _with_status(handler(request))
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         if not self._is_own(request):
             return await handler(request)
         with self._turn(request.state, request.runtime).active():
-            return await handler(request)
+            return _with_status(await handler(request))
 
     def _is_own(self, request: Any) -> bool:
         return any(tool.name == request.tool_call["name"] for tool in self.tools)
@@ -190,6 +190,14 @@ def _structured_tool(tool: KnowledgeTool) -> Any:
 
 def _content_and_artifact(result: ToolResult) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return [_part(block) for block in result.blocks], result.structured()
+
+
+def _with_status(answer: Any) -> Any:
+    """LangChain sets the status of a tool message by exceptions only, and ours never raises."""
+    artifact = getattr(answer, "artifact", None)
+    if isinstance(artifact, dict) and artifact.get("is_error"):
+        return answer.model_copy(update={"status": "error"})
+    return answer
 
 
 def _hint_message(hint: Hint) -> Any:

@@ -39,9 +39,10 @@ class ToolResult(BaseModel):
     """From the turn's cache, or refused because it was repeated too often."""
 
     def structured(self) -> dict[str, Any]:
-        """``{"citations": [...], "degraded": ..., "dropped": ...}`` as plain JSON, for artifact and metadata slots."""
+        """Citations and flags as plain JSON, for artifact and metadata slots."""
         return {
             "citations": [citation.model_dump(mode="json") for citation in self.citations],
+            "is_error": self.is_error,
             "degraded": self.degraded,
             "dropped": self.dropped,
         }

@@ -47,7 +47,10 @@ class _Scope:
 
     def flush(self) -> None:
         """End the running paragraph."""
-        if self.inline:
+        if len(self.inline) == 1 and "\n" not in self.inline[0]:
+            if text := " ".join(self.inline.pop().split()):
+                self.blocks.append(text)
+        elif self.inline:
             lines = [" ".join(line.split()) for line in "".join(self.inline).split("\n")]
             self.inline.clear()
             if text := "\n".join(lines).strip():
@@ -66,11 +69,13 @@ class _Scope:
 
 
 class _Cell(NamedTuple):
+    """A cell that is merged or more than a line of text; others are just their text, since tables can be large."""
+
     text: str
     columns: int
     rows: int
     scope: _Scope | None
-    """Set where the cell is more than a line of text."""
+    """Set where the cell holds more than text."""
 
 
 class MarkdownTarget:
@@ -87,7 +92,9 @@ class MarkdownTarget:
         self._content_depth = 0
         self._lists: list[list[int]] = []
         """[is ordered, next number] of each open list."""
-        self._tables: list[list[list[_Cell]]] = []
+        self._tables: list[list[list[_Cell | str]]] = []
+        self._spans: list[tuple[int, int]] = []
+        """(columns, rows) of each open cell."""
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if self._skipping or self._skipped(tag, attributes):
@@ -109,7 +116,7 @@ class MarkdownTarget:
         if self._raw is not None:
             self._raw.append(text)
         else:
-            self._scopes[-1].inline.append(text.replace("\n", " ") if "\n" in text else text)
+            self._scopes[-1].inline.append(text.replace("\n", " "))
 
     def close(self) -> tuple[str, list[Heading]]:
         """The text and its headings by offset."""
@@ -310,39 +317,41 @@ class MarkdownTarget:
         if not self._tables[-1]:
             self._tables[-1].append([])
         self._push()
-        spans = (_span(attributes, "colspan", _MAX_COLUMNS), _span(attributes, "rowspan", _MAX_SPAN))
-        return lambda: self._end_cell(*spans)
+        self._spans.append((_span(attributes, "colspan", _MAX_COLUMNS), _span(attributes, "rowspan", _MAX_SPAN)))
+        return self._end_cell
 
     def _begin_th(self, attributes: Attributes) -> Closer:
         self._content_depth += 1
         return self._begin_td(attributes)
 
-    def _end_cell(self, columns: int, rows: int) -> None:
+    def _end_cell(self) -> None:
         self._content_depth -= 1
-        scope = self._pop()
-        simple = not scope.structured
-        text = "\n".join(scope.blocks) if simple else ""
-        self._tables[-1][-1].append(_Cell(text, columns, rows, None if simple else scope))
+        scope, spans = self._pop(), self._spans.pop()
+        text = "" if scope.structured else "\n".join(scope.blocks)
+        plain = spans == (1, 1) and not scope.structured
+        self._tables[-1][-1].append(text if plain else _Cell(text, *spans, scope if scope.structured else None))
 
     def _end_table(self) -> None:
-        rows, around, parent = self._tables.pop(), self._pop(), None
+        rows, around = self._tables.pop(), self._pop()
         parent = self._scopes[-1]
         parent.adopt(around)  # the caption, and text that stands between cells
-        if max(map(len, rows), default=0) < 2 or any(cell.scope for row in rows for cell in row):
+        special = [cell for row in rows for cell in row if not isinstance(cell, str)]
+        if max(map(len, rows), default=0) < 2 or any(cell.scope for cell in special):
             for cell in (cell for row in rows for cell in row):
-                if cell.scope:
+                text = cell if isinstance(cell, str) else cell.text
+                if not isinstance(cell, str) and cell.scope:
                     parent.adopt(cell.scope)
-                elif cell.text:
-                    parent.add(cell.text)
+                elif text:
+                    parent.add(text)
         elif table := render_table([row for row in _grid(rows) if any(row)], "markdown").rstrip("\n"):
             parent.add(table)
 
 
-def _grid(rows: list[list[_Cell]]) -> list[list[str]]:
+def _grid(rows: list[list[_Cell | str]]) -> list[list[str]]:
     """Cells in their columns: a merged cell's text stands in its first field, the others it covers are empty."""
-    fields = sum(cell.columns * cell.rows for row in rows for cell in row)
-    if fields > _MAX_FIELDS or not any(cell.columns > 1 or cell.rows > 1 for row in rows for cell in row):
-        return [[cell.text for cell in row] for row in rows]
+    merged = [cell for row in rows for cell in row if isinstance(cell, _Cell)]
+    if not merged or sum(cell.columns * cell.rows for cell in merged) > _MAX_FIELDS:
+        return [[cell if isinstance(cell, str) else cell.text for cell in row] for row in rows]
     grid: list[list[str]] = []
     covered: dict[int, int] = {}
     for row in rows:
@@ -351,6 +360,9 @@ def _grid(rows: list[list[_Cell]]) -> list[list[str]]:
         for cell in row:
             while len(line) in covered:
                 line.append("")
+            if isinstance(cell, str):
+                line.append(cell)
+                continue
             columns = max(1, min(cell.columns, _MAX_COLUMNS - len(line)))
             if cell.rows > 1:
                 below.update({len(line) + i: cell.rows - 1 for i in range(columns)})

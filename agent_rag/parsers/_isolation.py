@@ -21,7 +21,14 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 from ..documents import Section
-from ..errors import AgentRAGError, ConfigurationError, ParseError, ParseLimitError, ParserCrashedError, ParseTimeoutError
+from ..errors import (
+    AgentRAGError,
+    ConfigurationError,
+    ParseError,
+    ParseLimitError,
+    ParserCrashedError,
+    ParseTimeoutError,
+)
 from ._process import Job, Outcome, WorkerProcess
 from .base import ParserBase
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from ..errors import ParseError
 from ._drawing import TextBody, chart_text, smartart_lines
 from ._ooxml import CX, DGM, MC, A, C, Element, P, Package, R
 from ._reading_order import Box, in_reading_order
@@ -90,7 +91,12 @@ class SlideReader:
         """All slides, hidden ones too."""
         main = self._package.main_part
         relationships = self._package.relationships(main)
-        for number, entry in enumerate(self._package.xml(main).iter(f"{P}sldId"), start=1):
+        entries = list(self._package.xml(main).iter(f"{P}sldId"))
+        if entries and not any(entry.get(f"{R}id") in relationships for entry in entries):
+            raise ParseError(
+                f"{self._package.filename}: the presentation has no slide that can be read; is it damaged?"
+            )
+        for number, entry in enumerate(entries, start=1):
             found = relationships.get(entry.get(f"{R}id", ""))
             if found is not None and not found.external:
                 yield self._slide(found.target, number)

@@ -250,4 +250,4 @@ def _is_deleted(properties: Element | None) -> bool:
 
 def _comment_label(element: Element) -> str:
     author = element.get(f"{W}author", "").strip()
-    return f"[Comment by {author}]" if author else "[Comment]"
+    return f"[Comment by {author}]:" if author else "[Comment]:"

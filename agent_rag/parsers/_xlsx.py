@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+from ..errors import ParseError
 from ._cells import DateFormats, DateKind, date_text, number_text
 from ._grid import Area, Grid, Limits, area, column_number
 from ._ooxml import Element, Package, R, S, decode_escapes, forget
@@ -59,7 +60,10 @@ class XlsxReader:
         properties = workbook.find(f"{S}workbookPr")
         self._epoch_1904 = properties is not None and properties.get("date1904") in ("1", "true", "on")
         relationships = self._package.relationships(main)
-        for entry in workbook.iter(f"{S}sheet"):
+        entries = list(workbook.iter(f"{S}sheet"))
+        if not any(entry.get(f"{R}id") in relationships for entry in entries):
+            raise ParseError(f"{self._package.filename}: the workbook has no sheet that can be read; is it damaged?")
+        for entry in entries:
             name, hidden = entry.get("name", ""), entry.get("state", "visible") != "visible"
             found = relationships.get(entry.get(f"{R}id", ""))
             if found is None or found.external:

@@ -168,20 +168,20 @@ class ExcelParser(FileParser):
         table = sheet.grid.table()
         size = self.rows_per_section
         if size is None or len(table.rows) <= size + 1:
-            return self._section(sheet, table, table.rows, sheet.remarks, filename, {})
+            return self._section(sheet, self._table_text(table, table.rows), sheet.remarks, filename, {})
         sections: list[Section] = []
         for start in range(1, len(table.rows), size):
             group = table.rows[start : start + size]
             remarks = sheet.remarks if start + size >= len(table.rows) else []
-            rows = [table.rows[0], *group]
+            text = self._table_text(table, table.rows[:1], group)
             numbers = f"{group[0].number}-{group[-1].number}"
-            sections += self._section(sheet, table, rows, remarks, filename, {"rows": numbers})
+            sections += self._section(sheet, text, remarks, filename, {"rows": numbers})
         return sections
 
     def _section(
-        self, sheet: Sheet, table: Table, rows: list[Row], remarks: list[str], filename: str, extra: dict[str, str]
+        self, sheet: Sheet, table: str, remarks: list[str], filename: str, extra: dict[str, str]
     ) -> list[Section]:
-        text = self._joined(sheet.name, table, rows, remarks)
+        text = self._joined(sheet.name, table, remarks)
         if not text:
             return []
         metadata: dict[str, Any] = {"sheet": sheet.name} | ({"hidden": True} if sheet.hidden else {}) | extra
@@ -194,20 +194,21 @@ class ExcelParser(FileParser):
 
     def _text(self, sheet: Sheet) -> str:
         table = sheet.grid.table()
-        return self._joined(sheet.name, table, table.rows, sheet.remarks)
+        return self._joined(sheet.name, self._table_text(table, table.rows), sheet.remarks)
 
-    def _joined(self, name: str, table: Table, rows: list[Row], remarks: list[str]) -> str:
-        parts = [self._table_text(table, rows)] if rows else []
-        parts += remarks
-        if not parts:
+    def _joined(self, name: str, table: str, remarks: list[str]) -> str:
+        parts = [table] * bool(table) + remarks
+        return "\n".join([f"Sheet: {name}"] * self.include_sheet_names + parts) if parts else ""
+
+    def _table_text(self, table: Table, *parts: list[Row]) -> str:
+        """The rows of `parts` as one table; a gap between two parts is not shown."""
+        if not table.rows:
             return ""
-        return "\n".join([f"Sheet: {name}"] * self.include_sheet_names + parts)
-
-    def _table_text(self, table: Table, rows: list[Row]) -> str:
         coordinates = self.include_cell_coordinates
-        if self.table_format == "markdown":
-            return markdown_table(table.full_rows(rows, coordinates=coordinates), table.width)
-        return json_rows(_cells_by_coordinate(rows) if coordinates else table.full_rows(rows))
+        if self.table_format == "json" and coordinates:
+            return json_rows(cells for rows in parts for cells in _cells_by_coordinate(rows))
+        lines = (line for rows in parts for line in table.full_rows(rows, coordinates=coordinates))
+        return markdown_table(lines, table.width) if self.table_format == "markdown" else json_rows(lines)
 
 
 def _cells_by_coordinate(rows: Iterable[Row]) -> Iterator[dict[str, str]]:

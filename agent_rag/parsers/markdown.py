@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 from ..documents import Heading, Section
 from .text import DecodingParser, one_section
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
-_SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+_MARK = re.compile(
+    r"^ {0,3}(?:(?P<atx>#{1,6})(?:[ \t]+(?P<title>[^\n]*))?|(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)|(?P<under>=+|-+))[ \t]*$",
+    re.M,
+)
+_CLOSING_HASHES = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
 _NOT_A_TITLE = re.compile(r"\s*(?:$|>|[-+*]\s|\d+[.)]\s|\||#{1,6}\s|={3,}|(?:-\s*){3,}$| {4}|\t)")
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", re.S)
 _FIELD = re.compile(r"([A-Za-z_][\w .-]*?)[ \t]*:(?:[ \t]+(.*))?$")
@@ -39,31 +41,29 @@ class MarkdownParser(DecodingParser):
 
 def markdown_headings(text: str) -> list[Heading]:
     """ATX and setext headings outside fenced code, by offset."""
-    if "#" not in text and "\n=" not in text and "\n-" not in text:
-        return []
     headings: list[Heading] = []
     fence = ""
-    offset = 0
-    previous, previous_offset = "", 0
-    for line in text.split("\n"):
-        mark = _FENCE.match(line)
+    for mark in _MARK.finditer(text):
         if fence:
-            if mark and mark[1].startswith(fence) and not line.strip(" `~"):
+            if mark["fence"] and mark["fence"].startswith(fence) and not mark["info"].strip(" `~\t"):
                 fence = ""
-            previous = ""
-        elif mark:
-            fence, previous = mark[1], ""
-        elif atx := _ATX.match(line):
-            headings.append(Heading(level=len(atx[1]), title=plain_title(atx[2] or ""), offset=offset))
-            previous = ""
-        elif (under := _SETEXT.match(line)) and not _NOT_A_TITLE.match(previous):
-            level = 1 if under[1][0] == "=" else 2
-            headings.append(Heading(level=level, title=plain_title(previous), offset=previous_offset))
-            previous = ""
+        elif mark["fence"]:
+            fence = "" if mark["fence"][0] == "`" and "`" in mark["info"] else mark["fence"]
+        elif mark["atx"]:
+            title = _CLOSING_HASHES.sub("", mark["title"] or "")
+            headings.append(Heading(level=len(mark["atx"]), title=plain_title(title), offset=mark.start()))
         else:
-            previous, previous_offset = line, offset
-        offset += len(line) + 1
+            start = text.rfind("\n", 0, max(0, mark.start() - 1)) + 1
+            above = text[start : mark.start()].rstrip("\n")
+            if mark.start() and not _NOT_A_TITLE.match(above) and not _ends_at(headings, start):
+                level = 1 if mark["under"][0] == "=" else 2
+                headings.append(Heading(level=level, title=plain_title(above), offset=start))
     return [heading for heading in headings if heading.title]
+
+
+def _ends_at(headings: list[Heading], offset: int) -> bool:
+    """Whether the line at `offset` is a heading already."""
+    return bool(headings) and headings[-1].offset == offset
 
 
 def plain_title(markup: str) -> str:

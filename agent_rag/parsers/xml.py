@@ -17,15 +17,16 @@ _DECLARATION = re.compile(r"\s*<\?xml\b[^>]*\?>")
 _ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w:.-]+)""")
 _HEADING_DEPTH = 3
 _MAX_HEADINGS = 2_000
-_MAX_DEPTH = 250
+_MAX_INDENT = 20
+_PIECE = 64 * 1024
 
 
 class XMLParser(DecodingParser):
-    """An outline with one line per element: indented name, attributes, text. One Section,
-    metadata ``{"format": "xml"}``.
+    """An outline with one line per element: indented name, attributes, text. One Section, metadata ``{"format": "xml"}``.
 
     Elements that hold elements are headings down to the third level, so a chunk knows the path above it. Text with
     inline markup stays one line. External entities are not read, and entities that expand without end are an error.
+    Markup that is broken or nested beyond libxml2's 256 levels leaves the text between the tags.
     """
 
     format_name = "XML"
@@ -40,61 +41,139 @@ class XMLParser(DecodingParser):
         return found[1].decode("ascii") if found else None
 
     def read_text(self, text: str, filename: str) -> list[Section]:
-        root = _tree(text, filename)
-        if root is None:
+        outline = _outline(text, filename)
+        if outline is None:
             return one_section(strip_tags(text), filename, [], format="xml")
-        outline = _Outline()
-        outline.add(root, 0)
         return one_section("\n".join(outline.lines), filename, outline.headings, format="xml")
 
 
-def _tree(text: str, filename: str) -> Element | None:
-    """The root; None where only the text between the tags can be saved (nesting too deep, broken markup)."""
+def _outline(text: str, filename: str) -> _Outline | None:
+    """None where only the text between the tags can be saved."""
     from lxml import etree
 
     declaration = _DECLARATION.match(text)
-    body = text[declaration.end() :] if declaration else text
-    options = {"resolve_entities": "internal", "no_network": True, "load_dtd": False, "encoding": "utf-8"}
+    start = declaration.end() if declaration else len(text) - len(text.lstrip())
+    parser = etree.XMLPullParser(
+        events=("start", "end"),
+        encoding="utf-8",
+        resolve_entities="internal",
+        no_network=True,
+        load_dtd=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+    outline = _Outline()
     try:
-        return etree.fromstring(body.encode("utf-8", "replace"), etree.XMLParser(remove_comments=True, **options))
+        for position in range(start, len(text), _PIECE):
+            parser.feed(text[position : position + _PIECE].encode("utf-8", "replace"))
+            outline.take(parser.read_events())
+        parser.close()
+        outline.take(parser.read_events())
     except etree.XMLSyntaxError as error:
-        if "<!ENTITY" in body and ("amplification" in str(error) or "ntity" in str(error)):
+        if "<!ENTITY" in text and ("amplification" in str(error) or "ntity" in str(error)):
             raise ParseError(f"{filename}: its entities expand without bound or are undefined ({error})") from error
-        if not re.search(r"<[A-Za-z_]", body):
+        if not re.search(r"<[A-Za-z_]", text):
             raise ParseError(f"{filename}: this is no XML ({error})") from error
         return None
+    return outline
+
+
+class _Frame:
+    """An open element."""
+
+    __slots__ = ("element", "has_children", "is_written")
+
+    def __init__(self, element: Element) -> None:
+        self.element = element
+        self.has_children = False
+        self.is_written = False
 
 
 class _Outline:
+    """Lines written while the file is parsed; elements are freed as soon as their line stands."""
+
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.headings: list[Heading] = []
         self._offset = 0
+        self._open: list[_Frame] = []
+        self._mixed = 0
+        """Depth inside an element of running text with markup, which is written as one line at its end."""
 
-    def add(self, element: Element, depth: int) -> None:
-        if not isinstance(element.tag, str):
+    def take(self, events: Any) -> None:
+        for event, element in events:
+            if not isinstance(element.tag, str):
+                continue
+            if event == "start":
+                self._start(element)
+            else:
+                self._end(element)
+
+    def _start(self, element: Element) -> None:
+        if self._mixed:
+            self._mixed += 1
             return
-        label = _label(element)
-        children = [child for child in element if isinstance(child.tag, str)]
-        if not children or depth >= _MAX_DEPTH or _is_mixed(element):
+        if self._open:
+            parent = self._open[-1]
+            if not parent.has_children and _has_text(parent.element.text):
+                self._mixed = 1
+                return
+            self._stray_text(parent)
+            parent.has_children = True
+        self._open.append(_Frame(element))
+
+    def _end(self, element: Element) -> None:
+        if self._mixed:
+            self._mixed -= 1
+            return
+        frame = self._open.pop()
+        if frame.has_children:
+            self._stray_text(frame)
+        else:
             text = " ".join("".join(element.itertext()).split())
             if text or element.attrib:
-                self._line(f"{label}: {text}" if text else label, depth)
-            return
-        if depth < _HEADING_DEPTH and len(self.headings) < _MAX_HEADINGS:
-            self.headings.append(Heading(level=depth + 1, title=label[:200], offset=self._offset))
-        self._line(label, depth)
-        for child in children:
-            self.add(child, depth + 1)
+                self._write_parents()
+                label = _label(element)
+                self._line(f"{label}: {text}" if text else label, len(self._open))
+        self._free(element)
+
+    def _stray_text(self, frame: _Frame) -> None:
+        """Text behind a child whose line is already written."""
+        last = frame.element[-1] if len(frame.element) else None
+        if last is not None and _has_text(last.tail):
+            self._write_parents()
+            self._line(" ".join(last.tail.split()), len(self._open))
+            last.tail = None
+
+    def _free(self, element: Element) -> None:
+        tail = element.tail
+        element.clear()
+        element.tail = tail
+        parent = element.getparent()
+        if parent is not None:
+            for before in parent[:-1]:
+                parent.remove(before)
+
+    def _write_parents(self) -> None:
+        for depth, frame in enumerate(self._open):
+            if frame.is_written:
+                continue
+            frame.is_written = True
+            label = _label(frame.element)
+            if depth < _HEADING_DEPTH and len(self.headings) < _MAX_HEADINGS:
+                self.headings.append(Heading(level=depth + 1, title=label[:200], offset=self._offset))
+            self._line(label, depth)
 
     def _line(self, text: str, depth: int) -> None:
-        line = "  " * min(depth, 20) + text
+        line = "  " * min(depth, _MAX_INDENT) + text
         self.lines.append(line)
         self._offset += len(line) + 1
 
 
 def _label(element: Element) -> str:
     name = _local(element.tag)
+    if not element.attrib:
+        return name
     attributes = (f"{_local(key)}={' '.join(value.split())}" for key, value in element.attrib.items() if value.strip())
     return " ".join([name, *attributes])
 
@@ -103,8 +182,5 @@ def _local(tag: str) -> str:
     return tag.rpartition("}")[2]
 
 
-def _is_mixed(element: Element) -> bool:
-    """Whether text stands between the children, as in a paragraph with inline markup."""
-    if element.text and element.text.strip():
-        return True
-    return any(child.tail and child.tail.strip() for child in element)
+def _has_text(text: str | None) -> bool:
+    return text is not None and not text.isspace() and text != ""

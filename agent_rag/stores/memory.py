@@ -265,7 +265,7 @@ class MemoryStore(VectorStoreBase):
         if self._max_chunks is None:
             return
         total = sum(map(len, self._tables.values())) + growth
-        if growth > 0 and total > self._max_chunks:
+        if total > self._max_chunks:
             raise LimitExceededError(
                 f"MemoryStore would hold {total:,} chunks, over max_chunks={self._max_chunks:,}; "
                 "delete documents, raise max_chunks, or use a store on disk"

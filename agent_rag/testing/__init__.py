@@ -6,21 +6,29 @@ import importlib
 from typing import Any
 
 _CONTRACTS = {
+    "AdapterContract": "adapter_contract",
+    "Outcome": "adapter_contract",
     "ChunkerContract": "chunker_contract",
     "ParserContract": "parser_contract",
     "StoreContract": "store_contract",
     "assert_congruent": "store_contract",
 }
 _FAKES = {
+    "FactBase": "knowledge",
+    "ScriptedChatModel": "chat",
     "HashEmbedding": "embedding",
     "SevenMethodStore": "seven_method_store",
     "record": "records",
 }
 
 __all__ = [
+    "AdapterContract",
     "ChunkerContract",
+    "FactBase",
     "HashEmbedding",
+    "Outcome",
     "ParserContract",
+    "ScriptedChatModel",
     "SevenMethodStore",
     "StoreContract",
     "assert_congruent",

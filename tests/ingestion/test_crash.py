@@ -60,8 +60,7 @@ async def test_kill_during_ingest(trial: int, tmp_path: Path) -> None:
     assert acknowledged <= found.keys()
     assert all(named == there for named, there in found.values())
     embedded = int(rerun.stdout.splitlines()[-1].removeprefix("embedded ")) if "embedded" in rerun.stdout else 0
-    missing = DOCUMENTS - len(found)
-    chunks_each = next(iter(after.values()))[0]
-    assert embedded <= missing * chunks_each
+    missing = sum(count for name, (count, _) in after.items() if name not in found)
+    assert embedded <= missing
     assert len(after) == DOCUMENTS
-    assert all(named == there == chunks_each for named, there in after.values())
+    assert all(named == there > 0 for named, there in after.values())

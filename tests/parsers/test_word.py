@@ -268,9 +268,7 @@ class TestLinksAndFields:
     def test_legacy_form_fields_show_their_value(self) -> None:
         """A check box and a list have no result run."""
         box = '<w:ffData><w:checkBox><w:checked w:val="1"/></w:checkBox></w:ffData>'
-        choices = (
-            '<w:ffData><w:ddList><w:result w:val="1"/><w:listEntry w:val="a"/><w:listEntry w:val="b"/></w:ddList></w:ffData>'
-        )
+        choices = '<w:ffData><w:ddList><w:result w:val="1"/><w:listEntry w:val="a"/><w:listEntry w:val="b"/></w:ddList></w:ffData>'
         end = run('<w:fldChar w:fldCharType="end"/>')
         fields = [run(f'<w:fldChar w:fldCharType="begin">{data}</w:fldChar>') + end for data in (box, choices)]
 
@@ -414,7 +412,8 @@ class TestDrawings:
             return f'<dgm:pt modelId="{key}"><dgm:t><a:p><a:r><a:t>{words}</a:t></a:r></a:p></dgm:t></dgm:pt>'
 
         links = "".join(
-            f'<dgm:cxn srcId="{a}" destId="{b}" srcOrd="{n}"/>' for a, b, n in [("0", "2", 0), ("0", "1", 1), ("2", "3", 0)]
+            f'<dgm:cxn srcId="{a}" destId="{b}" srcOrd="{n}"/>'
+            for a, b, n in [("0", "2", 0), ("0", "1", 1), ("2", "3", 0)]
         )
         diagram = part(
             "dgm:dataModel",

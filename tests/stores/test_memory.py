@@ -16,6 +16,7 @@ from agent_rag.stores import MemoryStore
 from agent_rag.stores.base import RetrieveRequest, Scored
 from agent_rag.testing import StoreContract, record
 from agent_rag.testing.records import document
+from agent_rag.testing.store_contract.keyword import naive_bm25
 
 SCIFACT = Path(__file__).resolve().parents[2] / "../shared/ir/scifact_train"
 
@@ -139,22 +140,27 @@ async def test_large_collections_are_searched_exactly(store) -> None:
 async def test_deleted_rows_are_given_back(store) -> None:
     """Replacing one document a hundred times does not hold a hundred versions, and what is left is found."""
     await store.create_collection("c", 4)
+    await store.insert("c", [record("first", text="fig " * 9)])
     await store.insert("c", [record("keep", text="plum", vector=(0.0, 1.0, 0.0, 0.0), metadata={"k": 1, "l": ["x"]})])
 
     for number in range(100):
-        records = [record("doc", n, f"pear {number}", metadata={"v": number}) for n in range(50)]
+        records = [record("doc", n, f"pear {number} " * n, metadata={"v": number}) for n in range(50)]
         await store.replace("c", [document("doc")], records)
+    await store.delete("c", "first")
 
     table = store._tables["c"]
     assert len(table) == 51
-    assert table.row_count <= 51 + 1_001 + 50
-    found = await store.retrieve("c", RetrieveRequest(texts=["plum"]))
-    assert [hit.chunk_id for hit in found] == ["keep:0"]
+    assert table.row_count <= 52 + 1_001 + 50
+    found = await store.retrieve("c", RetrieveRequest(texts=["plum 99"], limit=100))
+    live = {item.key: item.chunk.text async for item in store.iterate("c")}
+    assert [(hit.key, hit.score) for hit in found] == [
+        (key, pytest.approx(score)) for key, score in naive_bm25(live, "plum 99")
+    ]
     assert [hit.chunk_id for hit in await store.search("c", [0.0, 1.0, 0.0, 0.0], 1)] == ["keep:0"]
     assert await store.count("c", F("v") >= 99) == 50
     assert await store.count("c", F("v") < 99) == 0
     assert await store.count("c", F("l").contains("x")) == 1
-    assert [item.chunk.text for item in await store.list_chunks("c", "doc", offset=49)] == ["pear 99"]
+    assert [item.chunk.text for item in await store.list_chunks("c", "doc", offset=49)] == ["pear 99 " * 49]
 
 
 async def test_a_search_sees_one_state_while_others_write(store) -> None:
@@ -187,6 +193,22 @@ async def test_a_search_sees_one_state_while_others_write(store) -> None:
     await asyncio.gather(write(), read(), read())
 
     assert {frozenset(names) for names in mixtures} == {frozenset({"one"}), frozenset({"two"})}
+
+
+async def test_large_searches_leave_the_event_loop(store) -> None:
+    """A search over a few numbers is done where it is asked for; one over millions goes to a thread."""
+    threads: list[int] = []
+
+    def rank(semantic, keyword, signals) -> list[Scored]:
+        threads.append(threading.get_ident())
+        return semantic[0]
+
+    for name, count in (("small", 100), ("large", 9_000)):
+        await store.create_collection(name, 512)
+        await store.insert(name, [record(str(n), vector=[1.0] * 512) for n in range(count)])
+        await store.retrieve(name, RetrieveRequest(vectors=[[1.0] * 512], rank=rank))
+
+    assert threads[0] == threading.get_ident() != threads[1]
 
 
 def test_event_loops_in_several_threads_share_a_store() -> None:

@@ -252,7 +252,7 @@ async def test_readers_see_one_whole_version(tmp_path: Path, low: int, high: int
                 names = {hit.chunk.metadata["v"] for hit in hits}
                 assert len(names) == 1, f"{len(hits)} chunks of versions {names}"
                 assert len(hits) == hits[0].chunk.total_chunks
-                assert await store.count("c") == sum(item.chunk_count for item in await store.list_documents("c"))
+                assert low <= await store.count("c", F("v").exists()) <= high
                 seen.update(names)
                 reads += 1
 
@@ -361,7 +361,7 @@ async def test_a_killed_writer_leaves_whole_documents(tmp_path: Path) -> None:
         for hit in hits:
             found.setdefault(hit.document_id, []).append(hit.chunk.metadata["v"])
         for name, item in documents.items():
-            assert int(item.state["v"]) >= acknowledged.get(name, 0), f"trial {trial}: {name} lost an acknowledged write"
+            assert int(item.state["v"]) >= acknowledged.get(name, 0), f"trial {trial}: {name} lost a write"
             assert found.get(name, []) == [int(item.state["v"])] * int(item.state["n"]), f"trial {trial}: {name}"
         assert acknowledged.keys() <= documents.keys()
         assert found.keys() <= documents.keys()

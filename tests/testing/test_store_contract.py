@@ -15,13 +15,17 @@ class Keywords(StoreContract):
     persistent = True
 
 
+class Everything(StoreContract):
+    persistent = shared = has_unavailable = True
+
+
 def collected(contract: type[StoreContract]) -> set[str]:
     return {name for name in dir(contract) if name.startswith("test_") and getattr(contract, name) is not None}
 
 
 def test_only_declared_levels_are_collected() -> None:
     """A store without capabilities has the core tests; each capability and promise adds its own."""
-    core, some, full = collected(Seven), collected(Keywords), collected(StoreContract)
+    core, some, full = collected(Seven), collected(Keywords), collected(Everything)
 
     assert core < some < full
     assert "test_scores_are_cosines" in core
@@ -32,6 +36,16 @@ def test_only_declared_levels_are_collected() -> None:
     assert "test_statistics_are_live_after_replacing" in full - some
     assert "test_every_operator_agrees_with_the_reference" in full - some
     assert "test_a_server_that_is_gone_is_unavailable" in full - some
+
+
+def test_a_subclass_may_promise_more_than_its_parent() -> None:
+    """What a parent hid comes back."""
+
+    class Grown(Seven):
+        capabilities = frozenset({"fetch", "keyword"})
+        persistent = True
+
+    assert collected(Grown) == collected(Keywords)
 
 
 def test_a_test_that_the_subclass_defines_stays() -> None:

@@ -61,20 +61,19 @@ class StoreFixtures:
     level: ClassVar[tuple[str, ...]] = ()
     """Conditions for all tests of a level."""
 
-    _hidden: ClassVar[frozenset[str]] = frozenset()
+    _placed: ClassVar[frozenset[str]] = frozenset()
+    """Tests that `__init_subclass__` put into this class, as they are or hidden."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Hide the tests of what the store does not promise: pytest collects no attribute that is None. Hidden, not
         skipped, since nothing is missing."""
         super().__init_subclass__(**options)
         met = {*cls.capabilities, *(name for name in ("persistent", "shared", "has_unavailable") if getattr(cls, name))}
-        hidden = set()
-        for name, (level, test) in _inherited_tests(cls).items():
+        tests = _inherited_tests(cls)
+        for name, (level, test) in tests.items():
             wanted = (*level, *getattr(test, "_needs", ()))
             setattr(cls, name, test if met.issuperset(wanted) else None)
-            if not met.issuperset(wanted):
-                hidden.add(name)
-        cls._hidden = frozenset(hidden)
+        cls._placed = frozenset(tests)
 
     @pytest.fixture
     def make_store(self) -> MakeStore:
@@ -129,11 +128,11 @@ class StoreFixtures:
 
 
 def _inherited_tests(cls: type[StoreFixtures]) -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Name -> (level, test) of the tests that `cls` inherits, those that a parent hid included."""
+    """Name -> (level, test) of the tests that `cls` inherits, those that a parent hides included."""
     found: dict[str, tuple[tuple[str, ...], Any]] = {}
     for base in cls.__mro__[1:]:
         for name, test in vars(base).items():
-            if name.startswith("test_") and name not in vars(cls) and name not in vars(base).get("_hidden", ()):
+            if name.startswith("test_") and name not in vars(cls) and name not in vars(base).get("_placed", ()):
                 found.setdefault(name, (vars(base).get("level", ()), test))
     return found
 

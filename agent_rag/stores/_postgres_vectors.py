@@ -1,0 +1,180 @@
+"""Comparing vectors in SQL: with pgvector's operators, or with plain arrays on a stock server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..errors import ConfigurationError
+from ._postgres_connection import Session
+from ._postgres_copy import Engine
+from ._records import Matrix, query_vector
+from .base import CollectionInfo
+
+logger = logging.getLogger("agent_rag")
+
+VectorChoice = Literal["auto", "pgvector", "array"]
+OLDEST_PGVECTOR = (0, 8)
+"""The first version with iterative scans."""
+MAX_VECTOR_DIMENSIONS = 16_000
+MAX_INDEXED_DIMENSIONS = 2_000
+MAX_HALF_DIMENSIONS = 4_000
+
+# Cosine vectors are stored with length 1 and compared by inner product: cheaper, and a vector of zeros scores 0
+# instead of NaN.
+_OPERATORS = {"Cosine": "<#>", "Dot": "<#>", "Euclid": "<->", "Manhattan": "<+>"}
+_CLASSES = {"Cosine": "ip", "Dot": "ip", "Euclid": "l2", "Manhattan": "l1"}
+_ARRAY_DISTANCES = {
+    "Cosine": "-(SELECT sum(a * b) FROM unnest({column}, {query}::float8[]) AS u(a, b))",
+    "Dot": "-(SELECT sum(a * b) FROM unnest({column}, {query}::float8[]) AS u(a, b))",
+    "Euclid": "(SELECT sqrt(sum((a - b) * (a - b))) FROM unnest({column}, {query}::float8[]) AS u(a, b))",
+    "Manhattan": "(SELECT sum(abs(a - b)) FROM unnest({column}, {query}::float8[]) AS u(a, b))",
+}
+
+
+@dataclass(frozen=True)
+class Extension:
+    """pgvector in a database."""
+
+    schema: str
+    version: str
+
+    @property
+    def _qualifier(self) -> str:
+        quoted = self.schema.replace('"', '""')
+        return f'"{quoted}".'
+
+    @property
+    def vector(self) -> str:
+        return f"{self._qualifier}vector"
+
+    @property
+    def halfvec(self) -> str:
+        return f"{self._qualifier}halfvec"
+
+    def operator(self, symbol: str) -> str:
+        return f"OPERATOR({self._qualifier}{symbol})"
+
+    def operator_class(self, name: str) -> str:
+        return f"{self._qualifier}{name}"
+
+
+async def find_extension(session: Session, choice: VectorChoice, *, may_create: bool) -> Extension | None:
+    """pgvector as installed in this database, installing it where that is possible.
+
+    Raises: ConfigurationError: `choice` is pgvector and there is none that can be used.
+    """
+    if choice == "array":
+        return None
+    row = await session.fetch_one(
+        "SELECT n.nspname AS schema, e.extversion AS version, a.default_version AS available "
+        "FROM (VALUES ('vector')) v(name) LEFT JOIN pg_extension e ON e.extname = v.name "
+        "LEFT JOIN pg_namespace n ON n.oid = e.extnamespace "
+        "LEFT JOIN pg_available_extensions a ON a.name = v.name"
+    )
+    version = row["version"] or row["available"]
+    reason = None
+    if version is None:
+        reason = "the server does not have it"
+    elif _numbers(version) < OLDEST_PGVECTOR:
+        reason = f"its version {version} is older than 0.8"
+    elif row["version"] is None and not may_create:
+        reason = "it is not created in this database"
+    if reason is None and row["version"] is not None:
+        return Extension(row["schema"], version)
+    if reason is None:
+        return Extension("", version)
+    if choice == "pgvector":
+        raise ConfigurationError(
+            f"vector='pgvector' needs the extension pgvector 0.8 or later, but {reason}; install it and run "
+            "CREATE EXTENSION vector, or pass vector='array'"
+        )
+    logger.info("PostgresStore searches vectors without an index, since of pgvector %s", reason)
+    return None
+
+
+def engine_for(dimensions: int, extension: Extension | None) -> Engine:
+    """How a new collection keeps its vectors."""
+    if dimensions == 0:
+        return "none"
+    if extension is None:
+        return "array"
+    if dimensions > MAX_VECTOR_DIMENSIONS:
+        logger.warning(
+            "pgvector holds up to %d dimensions; a collection of %d is kept in arrays, without an index",
+            MAX_VECTOR_DIMENSIONS,
+            dimensions,
+        )
+        return "array"
+    return "pgvector"
+
+
+def column_type(dimensions: int, engine: Engine, extension: Extension | None) -> str:
+    """SQL type of the vector column, "" for none."""
+    match engine:
+        case "pgvector":
+            assert extension is not None
+            return f"{extension.vector}({dimensions})"
+        case "array":
+            return "float4[]"
+    return ""
+
+
+def operator_class(extension: Extension, distance: str, *, half: bool) -> str:
+    """Operator class of an HNSW index."""
+    return extension.operator_class(f"{'halfvec' if half else 'vector'}_{_CLASSES[distance]}_ops")
+
+
+def distance_sql(
+    distance: str, engine: Engine, extension: Extension | None, query: str, *, half_dimensions: int | None = None
+) -> str:
+    """An expression over ``c.embedding`` that is smaller for nearer vectors: the negated score.
+
+    Args:
+        query: Placeholder of the query, which is bound as float4[].
+        half_dimensions: Compare in half precision, with this many dimensions.
+    """
+    if engine == "array":
+        return _ARRAY_DISTANCES[distance].format(column="c.embedding", query=query)
+    if extension is None:
+        raise ConfigurationError(
+            "this collection was built with pgvector, which this database lacks; run CREATE EXTENSION vector"
+        )
+    operator = extension.operator(_OPERATORS[distance])
+    if half_dimensions is not None:
+        kind = f"{extension.halfvec}({half_dimensions})"
+        return f"(c.embedding::{kind} {operator} {query}::float4[]::{extension.vector}::{kind})"
+    return f"(c.embedding {operator} {query}::float4[]::{extension.vector})"
+
+
+def stored_matrix(matrix: Matrix, distance: str) -> Matrix:
+    """What is written for `matrix`: unit vectors for cosine."""
+    if distance != "Cosine":
+        return matrix
+    sizes = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
+    unit: Matrix = (matrix / np.where(sizes > 0, sizes, 1.0)[:, None]).astype(np.float32)
+    return unit
+
+
+def stored_query(info: CollectionInfo, vector: Sequence[float]) -> list[float]:
+    """A checked query as it is bound.
+
+    Raises: DimensionMismatchError: another size than the collection's. ValueError: a number is not finite.
+    """
+    query = query_vector(info.name, info.dimensions, vector)
+    numbers: list[float] = stored_matrix(query[None, :], info.distance)[0].tolist()
+    return numbers
+
+
+def score_of(distance: float | None, metric: str) -> float:
+    """The score of a distance from `distance_sql`."""
+    score = 0.0 - (distance or 0.0)
+    return min(1.0, max(-1.0, score)) if metric == "Cosine" else score
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())

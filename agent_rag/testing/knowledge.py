@@ -1,0 +1,98 @@
+"""A knowledge base without a store, for tests of what stands on knowledge bases."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
+from ..documents import Chunk, VectorSearchResult
+from ..filters import FilterLike, matches
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+"""A PNG of one pixel, in base64."""
+
+Respond = Callable[[str], Sequence[VectorSearchResult]]
+
+
+def hit(
+    text: str | ContentBlock,
+    *,
+    document_id: str = "doc",
+    index: int = 0,
+    score: float = 0.5,
+    source: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    **chunk: Any,
+) -> VectorSearchResult:
+    """A search result with defaults for everything that a test does not care about."""
+    return VectorSearchResult(
+        score=score,
+        document_id=document_id,
+        chunk=Chunk(
+            content=TextBlock(text=text) if isinstance(text, str) else text,
+            source=source or f"{document_id}.md",
+            chunk_index=index,
+            total_chunks=index + 1,
+            metadata=dict(metadata or {}),
+            document_id=document_id,
+            **chunk,
+        ),
+    )
+
+
+def picture(name: str = "diagram.png", caption: str | None = "a wiring diagram") -> DataBlock:
+    """A small PNG."""
+    return DataBlock(source=Base64Source(data=PIXEL, media_type="image/png"), name=name, caption=caption)
+
+
+class FactBase:
+    """Answers every query ``q`` with ``FACT(q)``, or with `hits`, and remembers what it was asked."""
+
+    def __init__(
+        self,
+        name: str = "docs",
+        *,
+        hits: Sequence[VectorSearchResult] | Respond | None = None,
+        delay_s: float | Callable[[str], float] = 0.0,
+        error: BaseException | None = None,
+        description: str | None = None,
+    ) -> None:
+        """
+        Args:
+            hits: The hits of every search, or a function of the query that gives them.
+            delay_s: How long a search takes, or a function of the query.
+            error: Raised by every search.
+        """
+        self.name = name
+        self.description = description or f"the {name} of a test"
+        self.hits = hits
+        self.delay_s = delay_s
+        self.error = error
+        self.queries: list[list[str | DataBlock]] = []
+        """The queries of each search."""
+        self.filters: list[FilterLike | None] = []
+        self.limits: list[int] = []
+        """The `top_k` of each search."""
+
+    async def search(
+        self,
+        queries: Sequence[str | DataBlock],
+        top_k: int = 5,
+        score_threshold: float | None = None,
+        *,
+        filter: FilterLike | None = None,
+    ) -> list[VectorSearchResult]:
+        self.queries.append(list(queries))
+        self.filters.append(filter)
+        self.limits.append(top_k)
+        query = next((item for item in queries if isinstance(item, str)), "image")
+        await asyncio.sleep(self.delay_s(query) if callable(self.delay_s) else self.delay_s)
+        if self.error is not None:
+            raise self.error
+        found = self.hits(query) if callable(self.hits) else self.hits
+        if found is None:
+            found = [hit(f"FACT({query})", document_id=f"{self.name}-{query}", source=f"{self.name}.md")]
+        kept = [one for one in found if filter is None or matches(filter, one.chunk.metadata)]
+        return [one for one in kept if score_threshold is None or one.score >= score_threshold][:top_k]

@@ -1,0 +1,213 @@
+"""The LangChain adapter: the shared contract, and what only LangChain has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain", reason="scripts/test adapters langchain installs it")
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from pydantic import ConfigDict
+
+from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
+from agent_rag.content import Base64Source, DataBlock, TextBlock
+from agent_rag.middleware import RAGMiddleware
+from agent_rag.middleware.langchain import RAGMiddleware as LangChainRAG
+from agent_rag.retrieval.rerank_llm import LLMReranker
+from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
+from agent_rag.testing.adapter_contract import agentic, static
+from agent_rag.testing.chat import call, spoken
+from agent_rag.testing.knowledge import hit
+
+ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
+
+
+class ScriptedModel(BaseChatModel):
+    """A LangChain chat model that asks a ScriptedChatModel."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    script: ScriptedChatModel
+    tools: list[ToolSpec] = []
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Sequence[Any], **options: Any) -> Any:
+        functions = [convert_to_openai_tool(tool)["function"] for tool in tools]
+        return self.model_copy(update={"tools": [ToolSpec(**function) for function in functions]})
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **options: Any,
+    ) -> ChatResult:
+        return self._result(self.script.answer([neutral(message) for message in messages], tools=self.tools))
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **options: Any,
+    ) -> ChatResult:
+        return self._result(await self.script([neutral(message) for message in messages], tools=self.tools))
+
+    def _result(self, reply: ChatReply) -> ChatResult:
+        calls = [{"name": one.name, "args": one.arguments, "id": one.id} for one in reply.tool_calls]
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(reply.text, tool_calls=calls))])
+
+
+def neutral(message: BaseMessage) -> ChatMessage:
+    parts = [message.content] if isinstance(message.content, str) else message.content
+    blocks: list[TextBlock | DataBlock] = []
+    for part in parts:
+        if isinstance(part, dict) and part["type"] == "image":
+            blocks.append(DataBlock(source=Base64Source(data=part["base64"], media_type=part["mime_type"])))
+        else:
+            blocks.append(TextBlock(text=part if isinstance(part, str) else part["text"]))
+    return ChatMessage(role=ROLES[message.type], content=blocks)
+
+
+def agent_of(model: ScriptedChatModel, *middlewares: RAGMiddleware, supports_images: bool = False, **options: Any) -> Any:
+    wrapped = [LangChainRAG(middleware, supports_images=supports_images) for middleware in middlewares]
+    return create_agent(
+        ScriptedModel(script=model),
+        middleware=[*wrapped, *options.pop("middleware", [])],
+        checkpointer=InMemorySaver(),
+        context_schema=str,
+        **options,
+    )
+
+
+def outcome_of(messages: list[BaseMessage], events: Sequence[dict[str, Any]] = ()) -> Outcome:
+    start = max(position for position, message in enumerate(messages) if message.type == "human")
+    artifacts = [message.artifact for message in messages[start:] if message.type == "tool" and message.artifact]
+    return Outcome(
+        text=str(messages[-1].text),
+        citations=[citation for artifact in artifacts for citation in artifact["citations"]],
+        events=list(events),
+    )
+
+
+def config(session: str) -> dict[str, Any]:
+    return {"configurable": {"thread_id": session}}
+
+
+class TestLangChain(AdapterContract):
+    def make_agent(
+        self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
+    ) -> Any:
+        return agent_of(model, *middlewares, supports_images=supports_images)
+
+    async def run(self, agent: Any, text: str, *, session: str = "s", context: Any = None) -> Outcome:
+        state = await agent.ainvoke({"messages": [HumanMessage(text)]}, config(session), context=context)
+        return outcome_of(state["messages"])
+
+    async def stored(self, agent: Any, session: str = "s") -> str:
+        states = [state.values async for state in agent.aget_state_history(config(session))]
+        saver = agent.checkpointer
+        return repr([states, dict(saver.storage), dict(saver.blobs), dict(saver.writes)])
+
+    async def stream(self, agent: Any, text: str, *, session: str = "s") -> Outcome:
+        stream: AsyncIterator[Any] = agent.astream(
+            {"messages": [HumanMessage(text)]}, config(session), stream_mode=["custom", "messages"]
+        )
+        parts = [part async for part in stream]
+        events = [part for mode, part in parts if mode == "custom"]
+        state = await agent.aget_state(config(session))
+        return outcome_of(state.values["messages"], events)
+
+
+class TestSyncLangChain(TestLangChain):
+    """The same scenarios through `invoke` and `stream`."""
+
+    cancels = False
+
+    async def run(self, agent: Any, text: str, *, session: str = "s", context: Any = None) -> Outcome:
+        state = await asyncio.to_thread(
+            agent.invoke, {"messages": [HumanMessage(text)]}, config(session), context=context
+        )
+        return outcome_of(state["messages"])
+
+    async def stream(self, agent: Any, text: str, *, session: str = "s") -> Outcome:
+        def events() -> list[dict[str, Any]]:
+            stream = agent.stream({"messages": [HumanMessage(text)]}, config(session), stream_mode="custom")
+            return list(stream)
+
+        heard = await asyncio.to_thread(events)
+        return outcome_of((await agent.aget_state(config(session))).values["messages"], heard)
+
+
+async def test_a_turn_goes_on_after_an_interrupt() -> None:
+    """When a human approves the tool call, the rest of the turn still sees the hint, and searches at most once more."""
+    base, model = FactBase(), ScriptedChatModel(call(query="more"), call(id="call_2", query="again"), "done")
+    approval = HumanInTheLoopMiddleware(interrupt_on={"search_knowledge": True})
+    agent = agent_of(model, static(base), agentic(FactBase("faq")), middleware=[approval])
+
+    await agent.ainvoke({"messages": [HumanMessage("hello")]}, config("s"))
+    for _ in range(2):
+        await agent.ainvoke(Command(resume={"decisions": [{"type": "approve"}]}), config("s"))
+
+    assert ["FACT(hello)" in spoken(messages) for messages in model.inputs] == [True, True, True]
+    assert base.queries == [["hello"], ["hello"]]
+
+
+async def test_two_static_instances_show_two_hints_in_order() -> None:
+    """With names of their own, both hints follow the ask, numbered through."""
+    model = ScriptedChatModel("done")
+    first = RAGMiddleware([FactBase("a")], RAGMiddleware.Parameters(mode="static"), name="first")
+    second = RAGMiddleware([FactBase("b")], RAGMiddleware.Parameters(mode="static"), name="second")
+
+    await agent_of(model, first, second).ainvoke({"messages": [HumanMessage("hello")]}, config("s"))
+
+    ask, one, two = (message.text for message in model.inputs[0])
+    assert ask == "hello"
+    assert "[1] (source: a.md)" in one
+    assert "[2] (source: b.md)" in two
+
+
+async def test_a_langchain_model_reranks() -> None:
+    """A LangChain chat model is accepted as rerank model."""
+    model = ScriptedModel(script=ScriptedChatModel('{"ids": ["c2", "c1"]}'))
+    candidates = [hit("one", document_id="a"), hit("two", document_id="b")]
+
+    reranked = await LLMReranker(model).rerank("q", candidates)
+
+    assert [result.document_id for result in reranked.results] == ["b", "a"]
+    assert not reranked.degraded
+
+
+async def test_the_tool_works_outside_of_an_agent() -> None:
+    """As a plain LangChain tool, sync and async, with citations in the artifact."""
+    (tool,) = LangChainRAG([FactBase()]).tools
+
+    message = await tool.ainvoke({"name": tool.name, "args": {"query": "x"}, "id": "1", "type": "tool_call"})
+
+    assert "FACT(x)" in message.text
+    assert message.artifact["citations"][0]["number"] == 1
+
+
+async def test_a_bad_call_is_marked_as_an_error() -> None:
+    """The tool message has status "error" and the reason."""
+    model = ScriptedChatModel(call(query=""), "done")
+
+    state = await agent_of(model, agentic(FactBase())).ainvoke({"messages": [HumanMessage("hello")]}, config("s"))
+
+    message = next(message for message in state["messages"] if message.type == "tool")
+    assert message.status == "error"
+    assert "query" in message.text
