@@ -64,7 +64,7 @@ class Citation(BaseModel):
     @property
     def label(self) -> str:
         """``people-guide.docx, page 3, Pay > Bonus``: for people."""
-        parts = [self.source, *(f"{name} {value}" for name, value in self.location.items())]
+        parts = [self.source, *(f"{name} {place_text(value)}" for name, value in self.location.items())]
         return ", ".join([*parts, " > ".join(self.heading_path)] if self.heading_path else parts)
 
 
@@ -114,13 +114,21 @@ def cite(passage: Passage, number: int, *, hidden: Iterable[str] = ()) -> Citati
 
 
 def location_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: metadata[name] for name in LOCATION_FIELDS if metadata.get(name) is not None}
+    return {name: metadata[name] for name in LOCATION_FIELDS if metadata.get(name) not in (None, "", [])}
+
+
+def place_text(value: Any) -> str:
+    """``4``, ``10-17`` for a range, ``a > b`` for a path."""
+    if isinstance(value, list | tuple):
+        numbers = len(value) == 2 and all(isinstance(item, int) for item in value)
+        return ("-" if numbers else " > ").join(map(str, value))
+    return str(value)
 
 
 def header(citation: Citation, *, show_base: bool, show_document: bool) -> str:
     """``[1] (source: guide.pdf, page 4)``: every value in it is data of strangers and cleaned."""
     parts = [f"source: {clean_inline(citation.source)}"]
-    parts += [f"{name} {clean_inline(value, limit=80)}" for name, value in citation.location.items()]
+    parts += [f"{name} {clean_inline(place_text(value), limit=80)}" for name, value in citation.location.items()]
     if citation.heading_path:
         parts.append(f"section {clean_inline(' > '.join(citation.heading_path))}")
     if show_base and citation.knowledge_base:

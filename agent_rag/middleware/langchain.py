@@ -18,6 +18,7 @@ from .turn import HINT_NAME, Turn, TurnRegistry
 _types = needs("langchain", "langchain.agents.middleware.types", purpose="agent_rag.middleware.langchain")
 _messages = needs("langchain", "langchain_core.messages")
 _tools = needs("langchain", "langchain_core.tools")
+_config = needs("langchain", "langgraph.config")
 _channels = needs("langchain", "langgraph.channels.untracked_value")
 
 _STATE_KEY = "agent_rag_turn"
@@ -145,7 +146,7 @@ class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
             return turn
         messages = state["messages"]
         ask = next((message for message in reversed(messages) if _is_ask(message)), None)
-        thread = _thread_id(runtime)
+        thread = _thread_id()
         if ask is None or ask.id is None or thread is None:
             return self._start(messages, runtime)
         return _resumed.get_or_start((thread, ask.id, ask.text), lambda: self._start(messages, runtime))
@@ -175,8 +176,7 @@ def _structured_tool(tool: KnowledgeTool) -> Any:
         return _content_and_artifact(await tool(arguments))
 
     def run_in_sync(**arguments: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        # The turn is found before the call changes threads.
-        return _content_and_artifact(run_sync(tool(arguments, turn=Turn.current())))
+        return _content_and_artifact(run_sync(tool(arguments)))
 
     return _tools.StructuredTool(
         name=tool.name,
@@ -257,11 +257,12 @@ def _turn_in(state: Any) -> Turn | None:
     return turn if isinstance(turn, Turn) else None
 
 
-def _thread_id(runtime: Any) -> str | None:
+def _thread_id() -> str | None:
     """The conversation, for a turn that goes on after an interrupt."""
-    info = getattr(runtime, "execution_info", None)
-    config = getattr(runtime, "config", None) or {}
-    thread = getattr(info, "thread_id", None) or config.get("configurable", {}).get("thread_id")
+    try:
+        thread = _config.get_config().get("configurable", {}).get("thread_id")
+    except RuntimeError:
+        return None
     return None if thread is None else str(thread)
 
 

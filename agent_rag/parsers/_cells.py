@@ -65,8 +65,8 @@ def number_text(raw: str) -> str:
         return raw
     if not value.is_integer():
         return repr(value)
-    if _WHOLE.fullmatch(raw):
-        return raw
+    if _WHOLE.fullmatch(raw) or not value:
+        return raw if value else "0"
     whole = Decimal(raw)
     return f"{whole:.0f}" if whole.adjusted() < _MAX_PLAIN_EXPONENT else repr(value)
 

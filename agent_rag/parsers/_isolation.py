@@ -63,7 +63,12 @@ class _Workers:
         self.closed = False
 
     def submit(self, job: Job) -> asyncio.Future[Outcome]:
+        self._refuse_closed()
         return asyncio.get_running_loop().run_in_executor(self._threads, self._execute, job)
+
+    def _refuse_closed(self) -> None:
+        if self.closed:
+            raise ConfigurationError("the ParserPool is closed; make a new one")
 
     def _execute(self, job: Job) -> Outcome:
         if job.cancelled:
@@ -75,8 +80,7 @@ class _Workers:
 
     def _take(self) -> WorkerProcess:
         with self._lock:
-            if self.closed:
-                raise ConfigurationError("the ParserPool is closed; make a new one")
+            self._refuse_closed()
             while self._idle:
                 worker = self._idle.pop()
                 if worker.alive():

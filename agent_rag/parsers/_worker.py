@@ -71,6 +71,7 @@ def main(memory_mb: int, folder: str) -> None:
         answer = _serve(frame, log, memory_mb)
         del frame
         write_frame(replies, answer)
+    shutil.rmtree(folder, ignore_errors=True)  # the pipe closes by itself only when the parent was killed
 
 
 def _serve(frame: bytes, log: _LogCollector, memory_mb: int) -> bytes:

@@ -15,8 +15,9 @@ from typing import Any
 from pydantic import SecretStr
 
 from .._extras import needs
-from ..errors import StoreError, StoreLockedError, StoreUnavailableError, redact
+from ..errors import CollectionNotFoundError, StoreError, StoreLockedError, StoreUnavailableError, redact
 from ._milvus_schema import (
+    ALWAYS,
     CONTENT,
     DENSE,
     DOCUMENT_HASH,
@@ -32,7 +33,7 @@ from ._milvus_schema import (
     TOKEN_LIST,
     row_bytes,
 )
-from ._records import closed_store, unknown_collection
+from ._records import closed_store
 
 # A server refuses messages above 64 MB.
 _PIECE_BYTES = 24_000_000
@@ -147,7 +148,7 @@ class Connection:
             if isinstance(cause, grpc.RpcError) or error.code in _UNAVAILABLE_CODES or "retry" in str(error).lower():
                 raise self._unavailable(error) from error
             if error.code in _MISSING_CODES:
-                raise unknown_collection(redact(str(error))) from error
+                raise CollectionNotFoundError(f"{redact(str(error))}; it was dropped meanwhile") from error
             raise StoreError(f"Milvus at {redact(self.options.uri)} answered: {redact(str(error))[:500]}") from error
 
     def _unavailable(self, error: BaseException) -> StoreUnavailableError:
@@ -200,7 +201,7 @@ class Connection:
 
     def count(self, collection: str, condition: str = "") -> int:
         self._settle(collection)
-        condition = condition or f"{ID} != \"\""
+        condition = condition or ALWAYS
         (row,) = self.call("query", collection, filter=condition, output_fields=["count(*)"], **self._strong)
         return int(row["count(*)"])
 

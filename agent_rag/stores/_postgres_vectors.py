@@ -63,13 +63,8 @@ class Extension:
         return f"{self._qualifier}{name}"
 
 
-async def find_extension(session: Session, choice: VectorChoice, *, may_create: bool) -> Extension | None:
-    """pgvector as installed in this database, installing it where that is possible.
-
-    Raises: ConfigurationError: `choice` is pgvector and there is none that can be used.
-    """
-    if choice == "array":
-        return None
+async def find_extension(session: Session) -> tuple[Extension | None, str]:
+    """pgvector as installed in this database, or None and the reason; "" for one that only has to be created."""
     row = await session.fetch_one(
         "SELECT n.nspname AS schema, e.extversion AS version, a.default_version AS available "
         "FROM (VALUES ('vector')) v(name) LEFT JOIN pg_extension e ON e.extname = v.name "
@@ -77,24 +72,11 @@ async def find_extension(session: Session, choice: VectorChoice, *, may_create: 
         "LEFT JOIN pg_available_extensions a ON a.name = v.name"
     )
     version = row["version"] or row["available"]
-    reason = None
     if version is None:
-        reason = "the server does not have it"
-    elif _numbers(version) < OLDEST_PGVECTOR:
-        reason = f"its version {version} is older than 0.8"
-    elif row["version"] is None and not may_create:
-        reason = "it is not created in this database"
-    if reason is None and row["version"] is not None:
-        return Extension(row["schema"], version)
-    if reason is None:
-        return Extension("", version)
-    if choice == "pgvector":
-        raise ConfigurationError(
-            f"vector='pgvector' needs the extension pgvector 0.8 or later, but {reason}; install it and run "
-            "CREATE EXTENSION vector, or pass vector='array'"
-        )
-    logger.info("PostgresStore searches vectors without an index, since of pgvector %s", reason)
-    return None
+        return None, "the server does not have it"
+    if _numbers(version) < OLDEST_PGVECTOR:
+        return None, f"its version {version} is older than 0.8"
+    return (Extension(row["schema"], version), "") if row["version"] is not None else (None, "")
 
 
 def engine_for(dimensions: int, extension: Extension | None) -> Engine:

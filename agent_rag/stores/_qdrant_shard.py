@@ -50,6 +50,7 @@ NUMBER = "g"
 PAGE = 1_000
 # Recall of the graph that `optimize` builds, at 100k chunks: .893 with the engine's default, .953 with 512.
 _SEARCH_WIDTH = 512
+_FAST_CHUNKS = 300_000
 
 
 class CollectionFile(CollectionInfo):
@@ -137,6 +138,11 @@ class Shard:
         """Load again after another process changed the files."""
         self.table = Table()
         self.engine = self._load()
+
+    @property
+    def answers_fast(self) -> bool:
+        """Whether a search takes less than 20 ms: exact search takes 6 at 100k chunks, the first count of terms 1,500."""
+        return self.table.frequencies is not None and self.table.chunks <= _FAST_CHUNKS
 
     def mark_dirty(self) -> None:
         """Called before a write: from now on a crash leaves something to clear up."""

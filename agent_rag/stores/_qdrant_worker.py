@@ -1,4 +1,4 @@
-"""One thread for an embedded engine, and a fair queue in front of it."""
+"""Turns on an embedded engine: a thread, and a fair queue in front of it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,49 @@ Steps = Generator[None, None, T]
 """A write in pieces: it yields after each, and returns its answer."""
 
 
-class Worker:
-    """Runs reads and writes in one thread, so that each read and each piece of a write sees one state.
+class Busy(Exception):
+    """The engine is in use; queue instead."""
 
-    Writes run one after the other. Between two pieces of a write, the reads that wait at that moment run, so
-    neither side starves the other. (Two threads of readers in a loop left a writer 1 of 200 turns.)
+
+class Worker:
+    """Runs reads and writes one at a time, so that each read and each piece of a write sees one state.
+
+    Writes run one after the other in a thread. Between two pieces of a write, the reads that wait at that moment run,
+    so neither side starves the other. (Two threads of readers in a loop left a writer 1 of 200 turns.)
     """
 
     def __init__(self, name: str) -> None:
         self._changed = threading.Condition()
         self._reads: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._writes: deque[tuple[Future[Any], Steps[Any]]] = deque()
+        self._current: tuple[Future[Any], Steps[Any]] | None = None
+        self._in_use = False
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
+    def now(self, job: Callable[[], T]) -> T:
+        """Run `job` in the calling thread; a hop to the worker and back costs as much as searching 5,000 chunks.
+
+        Raises: Busy: something is running or queued.
+        """
+        with self._changed:
+            if self._stopped or self._in_use or self._current or self._reads or self._writes:
+                raise Busy
+            self._in_use = True
+        try:
+            return job()
+        finally:
+            with self._changed:
+                self._in_use = False
+                self._changed.notify_all()
+
     def read(self, job: Callable[[], T]) -> Future[T]:
-        """Run `job` at the next turn."""
+        """Run `job` in the worker's thread at the next turn."""
         future: Future[T] = Future()
         with self._changed:
             self._reads.append((future, job))
-            self._changed.notify()
+            self._changed.notify_all()
         return future
 
     def write(self, steps: Steps[T]) -> Future[T]:
@@ -41,35 +63,41 @@ class Worker:
         future: Future[T] = Future()
         with self._changed:
             self._writes.append((future, steps))
-            self._changed.notify()
+            self._changed.notify_all()
         return future
 
     def stop(self) -> None:
         """Run what is queued, then end the thread. Blocks."""
         with self._changed:
             self._stopped = True
-            self._changed.notify()
+            self._changed.notify_all()
         self._thread.join()
 
     def _run(self) -> None:
-        current: tuple[Future[Any], Steps[Any]] | None = None
-        while True:
-            with self._changed:
-                while not (self._reads or self._writes or current or self._stopped):
-                    self._changed.wait()
-                reads = list(self._reads)
-                self._reads.clear()
-                if current is None and self._writes:
-                    current = self._writes.popleft()
-                    if not current[0].set_running_or_notify_cancel():
-                        current = None
-                if self._stopped and not (reads or current or self._writes):
-                    return
+        while (reads := self._turn()) is not None:
             for future, job in reads:
                 if future.set_running_or_notify_cancel():
                     _settle(future, job)
-            if current is not None and _step(*current):
-                current = None
+            if self._current is not None and _step(*self._current):
+                self._current = None
+            with self._changed:
+                self._in_use = False
+
+    def _turn(self) -> list[tuple[Future[Any], Callable[[], Any]]] | None:
+        """Wait for something to do and take it; None when stopped."""
+        with self._changed:
+            while self._in_use or not (self._reads or self._writes or self._current or self._stopped):
+                self._changed.wait()
+            reads = list(self._reads)
+            self._reads.clear()
+            while self._current is None and self._writes:
+                self._current = self._writes.popleft()
+                if not self._current[0].set_running_or_notify_cancel():
+                    self._current = None
+            if self._stopped and not (reads or self._current):
+                return None
+            self._in_use = True
+            return reads
 
 
 def _settle(future: Future[Any], job: Callable[[], Any]) -> None:

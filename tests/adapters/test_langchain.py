@@ -83,7 +83,9 @@ def neutral(message: BaseMessage) -> ChatMessage:
     return ChatMessage(role=ROLES[message.type], content=blocks)
 
 
-def agent_of(model: ScriptedChatModel, *middlewares: RAGMiddleware, supports_images: bool = False, **options: Any) -> Any:
+def agent_of(
+    model: ScriptedChatModel, *middlewares: RAGMiddleware, supports_images: bool = False, **options: Any
+) -> Any:
     wrapped = [LangChainRAG(middleware, supports_images=supports_images) for middleware in middlewares]
     return create_agent(
         ScriptedModel(script=model),

@@ -52,7 +52,9 @@ def pdf_lines(*lines: tuple[float, float, str]) -> bytes:
 
 
 def pdf_sample() -> bytes:
-    return raw_pdf([pdf_lines((72, 700, "First page of rain."), (72, 680, "More words here.")), pdf_lines((72, 700, "Second."))])
+    return raw_pdf(
+        [pdf_lines((72, 700, "First page of rain."), (72, 680, "More words here.")), pdf_lines((72, 700, "Second."))]
+    )
 
 
 def docx_sample() -> bytes:
@@ -138,7 +140,11 @@ def epub_sample() -> bytes:
 
 def email_sample() -> bytes:
     message = EmailMessage()
-    message["From"], message["To"], message["Subject"] = "Ola <ola@example.org>", "kari@example.org", "Regn i Bergen – målt"
+    message["From"], message["To"], message["Subject"] = (
+        "Ola <ola@example.org>",
+        "kari@example.org",
+        "Regn i Bergen – målt",
+    )
     message.set_content("The table is attached.\n")
     message.add_alternative("<p>The <b>table</b> is attached.</p>", subtype="html")
     message.add_attachment("City,Rain mm\nOslo,763\n".encode(), maintype="text", subtype="csv", filename="rain.csv")
@@ -184,12 +190,16 @@ SAMPLES: dict[str, Callable[[], bytes]] = {
     "sample.epub": epub_sample,
     "sample.eml": email_sample,
     "sample.html": html_sample,
-    "sample.csv": lambda: "City,Rain mm\nOslo,763\nÅlesund,\"1,300\"\n".encode(),
+    "sample.csv": lambda: 'City,Rain mm\nOslo,763\nÅlesund,"1,300"\n'.encode(),
     "sample.json": lambda: b'{"city": "Oslo", "rain": [763, 2250.5], "note": "\\u00e5"}',
     "sample.jsonl": lambda: b'{"city": "Oslo"}\n{"city": "Bergen"}\n',
-    "sample.xml": lambda: b"<?xml version='1.0'?><rain><city name='Oslo'>763 <b>mm</b></city><city>Bergen</city></rain>",
+    "sample.xml": lambda: (
+        b"<?xml version='1.0'?><rain><city name='Oslo'>763 <b>mm</b></city><city>Bergen</city></rain>"
+    ),
     "sample.yaml": lambda: b"city: Oslo\nrain: &r 763\nagain: *r\n",
-    "sample.md": lambda: b"---\ntitle: Rain\n---\n# Oslo\n\nIt rains.\n\n```\n# no heading\n```\n\n| a | b |\n| - | - |\n| 1 | 2 |\n",
+    "sample.md": lambda: (
+        b"---\ntitle: Rain\n---\n# Oslo\n\nIt rains.\n\n```\n# no heading\n```\n\n| a | b |\n| - | - |\n| 1 | 2 |\n"
+    ),
     "sample.rst": lambda: b"Rain\n====\n\nIt rains.\n\nBergen\n------\n\nMore.\n",
     "sample.py": lambda: b"def rain() -> int:\n    return 763\n",
     "sample.txt": lambda: "It rains in Bergen – often.\n\nÅlesund too.\n".encode(),

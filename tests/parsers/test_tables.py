@@ -50,7 +50,7 @@ def test_a_table_without_text_is_the_empty_string(rows: list[list[str]], table_f
 
 def test_an_unknown_format_is_an_error() -> None:
     """It is named, with the two that exist."""
-    with pytest.raises(ValueError, match="'html'.*'markdown' or 'json'"):
+    with pytest.raises(ValueError, match=r"'html'.*'markdown' or 'json'"):
         check_table_format("html")
 
 

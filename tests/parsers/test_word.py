@@ -111,7 +111,8 @@ class TestHeadings:
     _STYLES = part(
         "w:styles",
         '<w:style w:type="paragraph" w:styleId="berschrift1"><w:name w:val="heading 1"/></w:style>'
-        '<w:style w:type="paragraph" w:styleId="Base"><w:name w:val="x"/><w:pPr><w:outlineLvl w:val="1"/></w:pPr></w:style>'
+        '<w:style w:type="paragraph" w:styleId="Base"><w:name w:val="x"/><w:pPr><w:outlineLvl w:val="1"/></w:pPr>'
+        "</w:style>"
         '<w:style w:type="paragraph" w:styleId="Own"><w:name w:val="y"/><w:basedOn w:val="Base"/></w:style>'
         '<w:style w:type="paragraph" w:styleId="Loop"><w:name w:val="z"/><w:basedOn w:val="Loop"/></w:style>',
     )
@@ -268,7 +269,8 @@ class TestLinksAndFields:
     def test_legacy_form_fields_show_their_value(self) -> None:
         """A check box and a list have no result run."""
         box = '<w:ffData><w:checkBox><w:checked w:val="1"/></w:checkBox></w:ffData>'
-        choices = '<w:ffData><w:ddList><w:result w:val="1"/><w:listEntry w:val="a"/><w:listEntry w:val="b"/></w:ddList></w:ffData>'
+        entries = '<w:listEntry w:val="a"/><w:listEntry w:val="b"/>'
+        choices = f'<w:ffData><w:ddList><w:result w:val="1"/>{entries}</w:ddList></w:ffData>'
         end = run('<w:fldChar w:fldCharType="end"/>')
         fields = [run(f'<w:fldChar w:fldCharType="begin">{data}</w:fldChar>') + end for data in (box, choices)]
 
@@ -322,7 +324,8 @@ class TestTables:
 
     def test_a_nested_table_is_read_inside_its_cell(self) -> None:
         """With tabs between its cells."""
-        inner = "<w:tbl><w:tr><w:tc><w:p><w:r><w:t>x</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>y</w:t></w:r></w:p></w:tc></w:tr></w:tbl>"
+        cells = "".join(f"<w:tc><w:p><w:r><w:t>{words}</w:t></w:r></w:p></w:tc>" for words in "xy")
+        inner = f"<w:tbl><w:tr>{cells}</w:tr></w:tbl>"
         body = f"<w:tbl><w:tr><w:tc>{paragraph('before')}{inner}{paragraph('after')}</w:tc></w:tr></w:tbl>"
 
         assert text(body) == "| before<br>x\ty<br>after |\n| --- |"

@@ -118,7 +118,7 @@ async def test_blocks_may_be_nested() -> None:
 
 
 async def test_a_temporary_store_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """":memory:" removes its folder when it is closed."""
+    """ ":memory:" removes its folder when it is closed."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     async with QdrantStore(":memory:") as store:

@@ -1,0 +1,107 @@
+"""Text is decoded by BOM, strict UTF-8, the declared charset, a detector; never by the locale."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from agent_rag import TextParser
+from agent_rag.errors import ConfigurationError, ParseError
+from agent_rag.parsers._encoding import decode
+
+FRENCH = "café – “naïve”"
+TEXTS = {
+    "french": (FRENCH, ["utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-32-le", "cp1252"]),
+    "one german word": ("Größe", ["cp1252", "utf-16-le", "utf-16-be"]),
+    "german csv": ("Name;Größe\nMüller;3\nJosé;4\n", ["cp1252"]),
+    "spanish": ("El niño comió piñas. ¿Dónde está la señora? ¡Qué día!", ["cp1252"]),
+    "polish": ("Zażółć gęślą jaźń. Proszę przesłać mi fakturę za usługi.", ["cp1250"]),
+    "czech": ("Příliš žluťoučký kůň úpěl ďábelské ódy. Účet je třeba zaplatit.", ["cp1250"]),
+    "turkish": ("İstanbul'da yaşayan kişi sayısı hızla artıyor; şehir çok büyüdü.", ["cp1254"]),
+    "russian": (
+        "Доброе утро, товарищи! Сегодня мы будем изучать язык.",
+        ["cp1251", "koi8-r", "utf-16-le", "utf-16-be"],
+    ),
+    "greek": ("Καλημέρα σας, η αγορά ανοίγει στις οκτώ το πρωί.", ["cp1253", "iso8859-7"]),
+    "hebrew": ("שלום לכם, היום נלמד כיצד לכתוב תוכנה בשפת פייתון.", ["cp1255"]),
+    "arabic": ("تعتبر البرمجة بلغة بايثون من أسهل لغات البرمجة في العالم", ["cp1256"]),
+    "thai": ("สวัสดีครับ วันนี้อากาศดีมาก เราจะไปเที่ยวสวนสาธารณะ", ["cp874"]),
+    "chinese": ("早间新闻：今天的天气非常好，我们去公园散步。", ["gbk", "gb18030", "utf-16-le", "utf-16-be"]),
+    "four chinese characters": ("早间新闻", ["gbk", "utf-16-le", "utf-16-be"]),
+    "traditional chinese": ("今天天氣很好，我們去公園散步。臺灣的資訊工業發達。", ["big5", "utf-16-le"]),
+    "japanese": (
+        "これは日本語のテキストです。文字コードを判定します。",
+        ["shift_jis", "euc-jp", "iso2022_jp", "utf-16-le"],
+    ),
+    "korean": ("안녕하세요. 이것은 한국어 텍스트입니다. 오늘 날씨가 좋습니다.", ["cp949"]),
+}
+ROWS = [(name, text, codec) for name, (text, codecs) in TEXTS.items() for codec in codecs]
+
+
+@pytest.mark.parametrize(("name", "text", "codec"), ROWS, ids=[f"{name}-{codec}" for name, _, codec in ROWS])
+def test_a_short_text_is_read_in_its_encoding(name: str, text: str, codec: str) -> None:
+    """P29: a sentence is enough, and for western languages a word."""
+    assert decode(text.encode(codec), name) == text
+
+
+def test_a_declared_charset_is_used_where_the_bytes_are_no_utf8() -> None:
+    """It is a label of the web: gb2312 is read as its superset, and a wrong label is passed over."""
+    assert decode("镕早".encode("gb18030"), "x", declared="GB2312") == "镕早"
+    assert decode("Größe 早间".encode(), "x", declared="iso-8859-1") == "Größe 早间"
+    assert decode("Straße".encode("cp1252"), "x", declared="no-such-charset") == "Straße"
+    assert decode("Straße".encode("cp1252"), "x", declared="utf-8") == "Straße"
+
+
+def test_a_cut_utf8_text_stays_utf8() -> None:
+    """A few broken bytes do not turn the whole file into something else."""
+    data = ("Größe und Länge. " * 20).encode()[:-3] + b"\xc3"
+
+    assert decode(data, "x").startswith("Größe und Länge. Größe")
+
+
+def test_marks_and_line_ends_are_cleaned() -> None:
+    """A leading U+FEFF goes, one inside a text stays; NULs go; line ends are newlines."""
+    assert decode(b"\xef\xbb\xbfa\r\nb\rc\n\xef\xbb\xbf", "x") == "a\nb\nc\n\ufeff"
+    assert decode(b"a\x00b" + b" and much more text without any" * 10, "x").startswith("ab and")
+
+
+def test_terminal_colours_are_no_japanese() -> None:
+    """ESC alone does not make ISO-2022."""
+    assert decode(b"\x1b[31merror\x1b[0m", "x") == "\x1b[31merror\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    "data", [bytes(range(256)) * 8, b"\x00\x01\x02\x03" * 100, b"\x80\x04\x95\x10\x01\x02\x03" * 50]
+)
+def test_binary_data_is_an_error(data: bytes) -> None:
+    """No garbage text."""
+    with pytest.raises(ParseError, match=r"x\.txt: the content is binary data"):
+        decode(data, "x.txt")
+
+
+async def test_a_given_encoding_decides_alone() -> None:
+    """A file in another one is an error that says what to do."""
+    assert (await TextParser("koi8-r").parse("утро".encode("koi8-r"), "a.txt"))[0].text == "утро"
+    with pytest.raises(ParseError, match=r"a\.txt: byte 3 is not utf-8.*leave encoding out"):
+        await TextParser("utf-8").parse("café".encode("cp1252"), "a.txt")
+    with pytest.raises(ConfigurationError, match="unknown encoding 'utf-99'"):
+        TextParser("utf-99")
+
+
+def test_the_locale_has_no_say() -> None:
+    """P29: the same under LC_ALL=C without Python's UTF-8 mode."""
+    script = (
+        "import asyncio, sys; from agent_rag.parsers import parser_for\n"
+        "for name, data in [('a.txt', 'café – “naïve”'.encode('cp1252')), ('b.json', '{\"城市\":\"北京\"}'.encode())]:\n"
+        "    text = asyncio.run(parser_for(name, data=data).parse(data, name))[0].text\n"
+        "    sys.stdout.buffer.write(text.encode() + b'\\n')\n"
+    )
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-X", "utf8=0", "-c", script]
+
+    done = subprocess.run(command, capture_output=True, check=True, env=environment)
+
+    assert done.stdout.decode().splitlines() == [FRENCH, '{"城市":"北京"}']

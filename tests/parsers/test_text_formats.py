@@ -1,0 +1,231 @@
+"""Plain text, Markdown, reStructuredText, JSON, YAML, XML and source code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_rag import Section, TextParser
+from agent_rag.errors import EmptyFileError, ParseError, ParseLimitError
+from agent_rag.parsers import CodeParser, JSONParser, MarkdownParser, RSTParser, XMLParser, YAMLParser, parse_text
+
+from .samples import SAMPLES
+
+
+def _titles(section: Section) -> list[tuple[int, str, str]]:
+    """Level and title of each heading, with the line it points to."""
+    return [(h.level, h.title, section.text[h.offset :].split("\n")[0]) for h in section.headings]
+
+
+class TestTextParser:
+    async def test_keeps_the_seeds_contract(self, tmp_path: Path) -> None:
+        """One Section without metadata from bytes, from a path as str, and from text as str."""
+        path = tmp_path / "cats.md"
+        path.write_text("# Cats\nCats sleep.\n")
+
+        from_bytes = await TextParser().parse(b"# Cats\nCats sleep.\n", "cats.md")
+        from_path = await TextParser().parse(str(path), "cats.md")
+        from_text = await TextParser().parse("# Cats\nCats sleep.\n", "cats.md")
+
+        assert from_bytes == from_path == from_text
+        assert [(s.text, s.source, s.metadata) for s in from_bytes] == [("# Cats\nCats sleep.\n", "cats.md", {})]
+
+    def test_names_the_seeds_media_types(self) -> None:
+        """In the seed's order."""
+        assert TextParser.supported_media_types == [
+            "text/plain", "text/markdown", "text/csv", "text/html", "text/x-rst",
+            "application/json", "application/xml", "application/x-yaml",
+        ]  # fmt: skip
+
+    async def test_a_missing_path_is_not_taken_as_text(self, tmp_path: Path) -> None:
+        """A Path always means a file."""
+        with pytest.raises(FileNotFoundError):
+            await TextParser().parse(tmp_path / "nothing.txt", "nothing.txt")
+
+    async def test_parse_text_never_looks_at_the_disk(self, tmp_path: Path) -> None:
+        """A user's text that happens to name a file stays text, with any parser."""
+        secret = tmp_path / "secret.md"
+        secret.write_text("the secret")
+
+        for name in ("user.txt", "user.md", "user.csv", "user.pdf", "user"):
+            assert "the secret" not in (await parse_text(str(secret), name))[0].text
+        assert (await TextParser().parse_text(str(secret), "user.txt"))[0].text == str(secret)
+
+    async def test_nothing_is_an_error(self) -> None:
+        """No bytes, and no characters."""
+        with pytest.raises(EmptyFileError, match=r"a\.txt"):
+            await TextParser().parse(b"", "a.txt")
+        with pytest.raises(EmptyFileError, match=r"a\.txt"):
+            await parse_text("", "a.txt")
+
+    async def test_the_size_is_bounded(self, tmp_path: Path) -> None:
+        """The limit is named, and a path is not even opened."""
+        path = tmp_path / "a.txt"
+        path.write_bytes(b"x" * 101)
+
+        for file in (path, b"x" * 101):
+            with pytest.raises(ParseLimitError, match=r"a\.txt: 101 bytes.*max_file_bytes=100"):
+                await TextParser(max_file_bytes=100).parse(file, "a.txt")
+
+    async def test_a_folder_is_no_file(self, tmp_path: Path) -> None:
+        """A typed error that names it."""
+        with pytest.raises(ParseError, match="not a regular file"):
+            await TextParser().parse(tmp_path, "folder")
+
+
+class TestMarkdown:
+    async def test_headings_have_offsets_and_paths(self) -> None:
+        """ATX, closed ATX and setext; code fences, rules and tables are none."""
+        text = (
+            "# One\n\ntext\n\n## Two *bold* [link](u) ##\n\n```sh\n# comment\n```\n\nThree\n-----\n\n| a | b |\n| - | - |\n"
+            "\n- item\n---\n\n~~~\n## no\n```\n~~~\n\n#hashtag\n    # code\n### Four\n"
+        )
+
+        section = (await MarkdownParser().parse(text.encode(), "a.md"))[0]
+
+        assert section.metadata == {"format": "markdown"}
+        assert _titles(section) == [
+            (1, "One", "# One"),
+            (2, "Two bold link", "## Two *bold* [link](u) ##"),
+            (2, "Three", "Three"),
+            (3, "Four", "### Four"),
+        ]
+        assert section.heading_path_at(len(section.text)) == ["One", "Three", "Four"]
+        assert section.text == text
+
+    async def test_front_matter_becomes_metadata(self) -> None:
+        """Plain fields and lists; the format is never overwritten."""
+        text = (
+            "---\ntitle: 'Rain: a study'\ntags: [wet, cold]\nformat: evil\nauthors:\n  - Ola\n  - Kari\n---\n\n# One\n"
+        )
+
+        section = (await MarkdownParser().parse(text.encode(), "a.md"))[0]
+
+        assert section.metadata == {
+            "title": "Rain: a study",
+            "tags": ["wet", "cold"],
+            "format": "markdown",
+            "authors": ["Ola", "Kari"],
+        }
+        assert section.text == "# One\n"
+
+    @pytest.mark.parametrize("text", ["---\nkey: {a: 1}\n---\nx\n", "---\n\nx\n", "---\nnot yaml at all\n---\nx\n"])
+    async def test_front_matter_that_is_more_than_fields_stays_text(self, text: str) -> None:
+        """Nothing is lost."""
+        assert (await MarkdownParser().parse(text.encode(), "a.md"))[0].text == text
+
+
+class TestRST:
+    async def test_ranks_follow_the_first_use_of_a_style(self) -> None:
+        """As docutils does; an underline that is too short is none, and a table is none."""
+        text = (
+            "=====\nTitle\n=====\n\nSub\n---\n\nSubsub\n~~~~~~\n\nNext\n----\n\nToo long\n---\n\n"
+            "==== ====\nA    B\n==== ====\n1    2\n==== ====\n"
+        )
+
+        section = (await RSTParser().parse(text.encode(), "a.rst"))[0]
+
+        assert [(h.level, h.title) for h in section.headings] == [(1, "Title"), (2, "Sub"), (3, "Subsub"), (2, "Next")]
+        assert section.text[section.headings[0].offset :].startswith("=====\nTitle")
+        assert section.metadata == {"format": "rst"}
+
+
+class TestJSON:
+    @pytest.mark.parametrize("ensure_ascii", [True, False])
+    async def test_text_in_other_scripts_is_readable(self, ensure_ascii: bool) -> None:
+        r"""P47: no \uXXXX sequence is left of it, and it is still the same JSON."""
+        value = [{"城市": "北京 😀", "n": 1, "path": "C:\\users", "control": "\x07", "quote": '"'}]
+
+        section = (await JSONParser().parse(json.dumps(value, ensure_ascii=ensure_ascii).encode(), "a.json"))[0]
+
+        assert "城市" in section.text
+        assert "北京 😀" in section.text
+        assert "\\u5" not in section.text
+        assert json.loads(section.text) == value
+
+    async def test_numbers_keep_every_digit(self) -> None:
+        """Nothing goes through a float."""
+        text = '{"id": 12345678901234567890, "x": 0.10000000000000000001, "half": "\\ud800", "esc": "\\\\u4e2d"}'
+
+        assert (await JSONParser().parse(text.encode(), "a.json"))[0].text == text
+
+    async def test_json_lines_come_in_groups(self) -> None:
+        """Told by the ending or by the content; records are counted from 1."""
+        data = b"".join(b'{"n": %d}\n' % n for n in range(250))
+
+        for name in ("a.jsonl", "a.json"):
+            sections = await JSONParser().parse(data, name)
+            assert [s.metadata["records"] for s in sections] == ["1-100", "101-200", "201-250"]
+            assert sections[2].text.split("\n")[0] == '{"n": 200}'
+        assert len(await JSONParser(records_per_section=250).parse(data, "a.jsonl")) == 1
+
+    async def test_deep_nesting_is_just_text(self) -> None:
+        """200,000 brackets: no RecursionError."""
+        data = b"[" * 200_000 + b"]" * 200_000
+
+        assert len((await JSONParser().parse(data, "a.json"))[0].text) == 400_000
+
+
+class TestYAML:
+    async def test_is_kept_as_written(self) -> None:
+        """Comments and aliases stay; nothing is loaded."""
+        text = "# rain\na: &x [1, 2]\nb: *x\n!!python/object:os.system c: 1\n"
+
+        section = (await YAMLParser().parse(text.encode(), "a.yml"))[0]
+
+        assert (section.text, section.metadata) == (text, {"format": "yaml"})
+
+
+class TestXML:
+    async def test_elements_are_lines_with_names(self) -> None:
+        """Attributes, namespaces, CDATA, inline markup, text between children; containers are headings."""
+        text = (
+            '<?xml version="1.0" encoding="ISO-8859-1"?><!DOCTYPE r [<!ENTITY co "Tarnholm">]>'
+            '<r xmlns="urn:x"><!-- no --><book id="7" lang=""><title>Regn &amp; vær</title>'
+            "<p>One <b>bold</b> and\n more.</p><raw><![CDATA[a < b]]></raw></book><by>&co;</by>"
+            "<mix><i>first</i> then tail<i>last</i> end</mix><empty/><only at='1'/></r>"
+        )
+
+        section = (await XMLParser().parse(text.encode("latin-1"), "a.xml"))[0]
+
+        assert section.text == (
+            "r\n  book id=7\n    title: Regn & vær\n    p: One bold and more.\n    raw: a < b\n  by: Tarnholm\n  mix\n"
+            "    i: first\n    then tail\n    i: last\n    end\n  only at=1"
+        )
+        assert _titles(section) == [(1, "r", "r"), (2, "book id=7", "  book id=7"), (2, "mix", "  mix")]
+
+    async def test_a_wrong_declaration_does_not_count(self) -> None:
+        """UTF-16 that calls itself UTF-8."""
+        data = '<?xml version="1.0" encoding="UTF-8"?><a><b>Ærø</b></a>'.encode("utf-16")
+
+        assert (await XMLParser().parse(data, "a.xml"))[0].text == "a\n  b: Ærø"
+
+    async def test_external_entities_are_not_read(self, tmp_path: Path) -> None:
+        """XXE: the file that it names does not get into the text."""
+        (tmp_path / "secret").write_text("the secret")
+        text = f'<!DOCTYPE a [<!ENTITY x SYSTEM "file://{tmp_path}/secret">]><a>&x;</a>'
+
+        try:
+            found = (await XMLParser().parse(text.encode(), "a.xml"))[0].text
+        except ParseError as error:
+            found = str(error)
+
+        assert "the secret" not in found
+
+    async def test_broken_markup_leaves_its_text(self) -> None:
+        """A cut file and one nested too deep; what is no XML at all is an error."""
+        assert "kept" in (await XMLParser().parse(b"<a><b>kept</b><c>cu", "a.xml"))[0].text
+        assert "deep" in (await XMLParser().parse(b"<a>" * 5_000 + b"deep", "a.xml"))[0].text
+        with pytest.raises(ParseError, match=r"a\.xml: this is no XML"):
+            await XMLParser().parse(b"just words", "a.xml")
+
+
+class TestCode:
+    async def test_names_the_language(self) -> None:
+        """From the ending; the text is untouched."""
+        section = (await CodeParser().parse(SAMPLES["sample.py"](), "src/Rain.PY"))[0]
+
+        assert section.metadata == {"format": "code", "language": "python"}
+        assert section.text == "def rain() -> int:\n    return 763\n"

@@ -1,0 +1,205 @@
+"""The command line, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from agent_rag.cli import app
+from agent_rag.config import load_settings
+from agent_rag.errors import ConfigurationError
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a folder of two files."""
+    monkeypatch.chdir(tmp_path)
+    for variable in ("AGENT_RAG_STORE", "AGENT_RAG_CONFIG", "AGENT_RAG_KNOWLEDGE_BASE", "OPENAI_MODEL"):
+        monkeypatch.delenv(variable, raising=False)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/gateway.md").write_text("# Gateway\n\nThe gateway timeout is thirty seconds.\n")
+    (tmp_path / "docs/canteen.txt").write_text("The canteen opens at noon.\n")
+    return tmp_path
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def run_json(*arguments: str) -> Any:
+    result = run(*arguments, "--json")
+    return json.loads(result.stdout)
+
+
+def test_ingest_search_list_delete(files: Path) -> None:
+    """The main job: add, find, list, see nothing changed, delete."""
+    first = run_json("ingest", "docs")
+    second = run_json("ingest", "docs")
+    (hit,) = run_json("search", "what is the gateway timeout?", "-n", "1")
+    listed = run_json("list")
+    deleted = run_json("delete", "docs/gateway.md")
+
+    assert first["counts"] == {"added": 2}
+    assert second["counts"] == {"unchanged": 2}
+    assert (second["embedded"], second["ok"]) == (0, True)
+    assert hit["document_id"] == "gateway.md"
+    assert hit["chunk"]["heading_path"] == ["Gateway"]
+    assert [document["document_id"] for document in listed] == ["canteen.txt", "gateway.md"]
+    assert deleted == {"docs/gateway.md": 1}
+
+
+def test_failures_set_the_exit_code(files: Path) -> None:
+    """A file that fails is in the table with its reason, and the exit code is 1; the others are in. (I01)"""
+    (files / "docs/broken.pdf").write_bytes(b"%PDF-1.4 broken")
+
+    result = run("ingest", "docs")
+
+    assert result.exit_code == 1
+    assert "broken.pdf" in result.stdout
+    assert "failed" in result.stdout
+    assert "2 added, 1 failed" in result.stdout or "1 failed, 2 added" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["ingest", "empty"], 2, "no file found in empty"),
+        (["ingest", "nowhere"], 1, "nowhere"),
+        (["delete", "unknown"], 1, "not in this knowledge base"),
+        (["search", "x", "--filter", "{"], 1, "not valid JSON"),
+        (["search", "x", "--mode", "psychic"], 1, "use hybrid, semantic or keyword"),
+        (["list", "--store", "nosuch:thing"], 1, "unknown scheme 'nosuch'"),
+        (["list", "--config", "missing.toml"], 1, "missing.toml does not exist"),
+        (["copy", "memory:", "memory:"], 2, "names no collection"),
+        (["copy", "memory:#x", "memory:"], 1, "there is no collection 'x'"),
+    ],
+)
+def test_mistakes_get_one_line(files: Path, arguments: list[str], code: int, message: str) -> None:
+    """What went wrong is one line without a traceback, and the exit code says so. (I03, I13)"""
+    (files / "empty").mkdir()
+
+    result = run(*arguments)
+
+    assert result.exit_code == code, result.output
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_sync_prunes_and_refuses_to_prune_most(files: Path) -> None:
+    """sync deletes what is gone; most of it only with --force."""
+    run("sync", "docs")
+    for path in (files / "docs").iterdir():
+        path.unlink()
+    (files / "docs/new.txt").write_text("new text")
+
+    refused = run("sync", "docs")
+    forced = run_json("sync", "docs", "--force")
+
+    assert refused.exit_code == 1
+    assert "--force" in refused.output
+    assert forced["counts"] == {"pruned": 2, "unchanged": 1}
+
+
+def test_configuration_names_knowledge_bases(files: Path) -> None:
+    """agent-rag.toml chooses store, collection and scope; its folders are relative to it."""
+    (files / "conf").mkdir()
+    (files / "conf/agent-rag.toml").write_text(
+        'default = "a"\n'
+        '[knowledge_bases.a]\nstore = "qdrant:store"\ncollection = "shared"\nmetadata_filter = { tenant = "a" }\n'
+        '[knowledge_bases.b]\nstore = "qdrant:store"\ncollection = "shared"\nmetadata_filter = { tenant = "b" }\n'
+    )
+
+    run("ingest", "docs", "--config", "conf/agent-rag.toml")
+    mine = run_json("list", "--config", "conf/agent-rag.toml")
+    theirs = run_json("list", "--config", "conf/agent-rag.toml", "--kb", "b")
+    unknown = run("list", "--config", "conf/agent-rag.toml", "--kb", "c")
+
+    assert (files / "conf/store").is_dir()
+    assert [document["document_id"] for document in mine] == ["canteen.txt", "gateway.md"]
+    assert theirs == []
+    assert "it has a, b" in unknown.output
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("x = [", "not valid TOML"), ("[knowledge_bases.a]\nstor = 1", "knowledge_bases.a.stor"), ("nope = 1", "nope")],
+)
+def test_a_wrong_configuration_names_the_entry(files: Path, text: str, message: str) -> None:
+    """A typo in the file is an error that names it."""
+    (files / "agent-rag.toml").write_text(text)
+
+    with pytest.raises(ConfigurationError, match=message):
+        load_settings()
+
+
+def test_copy_moves_a_collection(files: Path) -> None:
+    """A collection goes to another store with its vectors, and is searchable there."""
+    run("ingest", "docs", "--store", "qdrant:one")
+
+    report = run_json("copy", "qdrant:one#default", "qdrant:two#moved")
+    (files / "agent-rag.toml").write_text('[knowledge_bases.moved]\nstore = "qdrant:two"\n')
+    (hit,) = run_json("search", "gateway timeout", "-n", "1")
+
+    assert (report["documents"], report["chunks"]) == (2, 2)
+    assert hit["document_id"] == "gateway.md"
+
+
+def test_doctor_tells_what_is_here(files: Path) -> None:
+    """Every default dependency is found; extras carry their install line; configured stores are pinged."""
+    (files / "agent-rag.toml").write_text('[knowledge_bases.a]\nstore = "memory:"\n')
+
+    findings = run_json("doctor")
+
+    assert {finding["name"] for finding in findings if finding["required"] and not finding["ok"]} == set()
+    assert {key: value for key, value in findings[-1].items() if key in ("kind", "name", "ok")} == {
+        "kind": "store",
+        "name": "a",
+        "ok": True,
+    }
+    missing = [finding for finding in findings if finding["kind"] == "extra" and not finding["ok"]]
+    assert all(finding["detail"] == f"pip install 'agent-rag-middleware[{finding['name']}]'" for finding in missing)
+
+
+def test_ask_quotes_and_cites_offline(files: Path) -> None:
+    """Without a model, ask quotes the sentence with its citation; what is not there is not found."""
+    run("ingest", "docs")
+
+    answer = run_json("ask", "What is the gateway timeout?")
+    unknown = run_json("ask", "Who won the football championship?")
+
+    assert "thirty seconds" in answer["text"]
+    assert [source["document_id"] for source in answer["citations"]] == ["gateway.md"]
+    assert f"[{answer['citations'][0]['number']}]" in answer["text"]
+    assert "not found" in unknown["text"].lower()
+    assert unknown["citations"] == []
+
+
+@pytest.mark.slow
+def test_an_interrupted_ingest_can_be_run_again(files: Path) -> None:
+    """SIGINT ends it within 5 seconds with code 130 and leaves no lock; the next run completes. (I17)"""
+    for number in range(3_000):
+        (files / f"docs/{number}.txt").write_text(f"document {number} " + "word " * 400)
+    command = [sys.executable, "-c", "from agent_rag.cli import main; main()", "ingest", "docs", "--json"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (files / ".agent-rag/store").is_dir():
+        time.sleep(0.05)
+    time.sleep(1.0)
+
+    started = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=20)
+    waited = time.monotonic() - started
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert child.returncode == 130
+    assert waited < 5
+    assert json.loads(again.stdout)["ok"]
+    assert sum(json.loads(again.stdout)["counts"].values()) == 3_002
