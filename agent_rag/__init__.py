@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .embeddings import EmbeddingModelBase, EmbeddingResponse, LocalEmbeddingModel, OpenAIEmbeddingModel
     from .extractive import ExtractiveChatModel
     from .ingestion import IngestReport, ingest, sync
-    from .knowledge import Document, KnowledgeBase
+    from .knowledge import KnowledgeBase
     from .middleware import RAGMiddleware
     from .parsers import (
         ExcelParser,
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         TcVectorStore,
         VectorStoreBase,
     )
+    from .writing import Document
 
 _LAZY = {
     "chat": ("ChatModel", "OpenAIChatModel"),
@@ -80,7 +81,7 @@ _LAZY = {
     "embeddings": ("EmbeddingModelBase", "EmbeddingResponse", "LocalEmbeddingModel", "OpenAIEmbeddingModel"),
     "extractive": ("ExtractiveChatModel",),
     "ingestion": ("IngestReport", "ingest", "sync"),
-    "knowledge": ("Document", "KnowledgeBase"),
+    "knowledge": ("KnowledgeBase",),
     "middleware": ("RAGMiddleware",),
     "parsers": (
         "ExcelParser",
@@ -107,6 +108,7 @@ _LAZY = {
         "TcVectorStore",
         "VectorStoreBase",
     ),
+    "writing": ("Document",),
 }
 _MODULE_OF = {name: module for module, names in _LAZY.items() for name in names}
 

@@ -260,7 +260,7 @@ class _InvokableModel:
 
 def image_note(block: DataBlock) -> str:
     """What a text-only model reads in place of an image: ``[image: name]`` and its caption."""
-    note = f"[image: {block.name or block.source.media_type}]"
+    note = f"[image: {' '.join((block.name or block.source.media_type).split())}]"
     return f"{note} {block.caption}" if block.caption else note
 
 

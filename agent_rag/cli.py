@@ -247,9 +247,7 @@ def _load(
         from .chunkers import AutoChunker
 
         given = {"chunk_size": chunk_size, "overlap": overlap}
-        chunker = AutoChunker(
-            AutoChunker.Parameters(**{name: value for name, value in given.items() if value is not None})
-        )
+        chunker = AutoChunker({name: value for name, value in given.items() if value is not None})
         with console.progress_of_load(quiet=as_json) as on_event:
             report = await base.ingest(paths, chunker=chunker, on_event=on_event, **options)
         console.show_report(report, as_json=as_json)

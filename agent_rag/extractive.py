@@ -18,13 +18,11 @@ NOT_FOUND = "Not found: nothing in the documents that were searched answers this
 
 _FENCED = re.compile(r"<(retrieved-[0-9a-f]+)>\n(.*?)\n</\1>", re.DOTALL)
 _HEADER = re.compile(r"^\[(\d+)\] \((source: .*)\)$", re.MULTILINE)
-_SENTENCE_END = re.compile(
-    r"(?<=[.!?…])[\"”’)\]]*\s+(?=[\"“‘(\[]?[^\W\d_a-zß-öø-ÿ]|\d)|(?<=[。！？；])(?![”’」』）])"
-)
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"”’)\]]*\s+(?=[\"“‘(\[]?[^\W\d_a-zß-öø-ÿ]|\d)|(?<=[。！？；])(?![”’」』）])")
 _OWN_LINE = re.compile(r"^\s*(?:[-*•‣·]|\d{1,3}[.)]|#{1,6}|>|\|)\s*|^\s*$|^[^\s:：]{1,30}[:：]\s")
 _RULE_ROW = re.compile(r"^\|(?:\s*:?-+:?\s*\|)+\s*$")
 _NAME = re.compile(r"(?<=[\w,;:)] )[A-ZÀ-ÖØ-Þ][\w'’-]*[a-zß-öø-ÿ][\w'’-]*")
-_MARKUP = re.compile(r"^\s*(?:[-*•‣·]\s+|#{1,6}\s+|>\s+|\|\s*)|\s*\|\s*$|\[\^\d+\]")
+_MARKUP = re.compile(r"^\s*(?:[-*•‣·]\s+|#{1,6}\s+|>\s+|\|\s*)|\s*\|\s*$|\[\^\d+\]|</?slide[^>]*>")
 _BLANKS = re.compile(r"\s+")
 
 
@@ -50,10 +48,10 @@ class _Unit:
 class ExtractiveChatModel:
     """Answers questions about documents without a language model.
 
-    It calls the search tool with the user's question, and answers with the one to three sentences, table rows or records
-    that share most of the question's words, weighted by how rare they are, each with its citation. When the words of the
-    question are hardly covered, or a number or name of the question is missing, it says "Not found". It never writes a
-    sentence of its own about the subject. With a static hint and no tool it quotes from the hint.
+    It calls the search tool with the user's question, and answers with the one to three sentences, table rows or
+    records that share most of the question's words, weighted by how rare they are, each with its citation. When the
+    words of the question are hardly covered, or a number or name of the question is missing, it says "Not found". It
+    never writes a sentence of its own about the subject. With a static hint and no tool it quotes from the hint.
     """
 
     model = "extractive"
@@ -95,11 +93,19 @@ class ExtractiveChatModel:
         ranked = sorted(units, key=lambda unit: -_score(unit, weights, contexts[unit.number]))
         best = ranked[0]
         covered = contexts[best.number]
-        if _share(covered, weights) < self._min_coverage or not _keeps_facts(question, covered):
+        if _share(covered, weights) < self._least_coverage(words) or not _keeps_facts(question, covered):
             return []
         least = 0.7 * _score(best, weights, covered)
         kept = [unit for unit in ranked if _score(unit, weights, contexts[unit.number]) >= least]
         return list({unit.quote: unit for unit in kept}.values())[: self._max_quotes]
+
+    def _least_coverage(self, words: Iterable[str]) -> float:
+        """Pairs of Chinese characters match more rarely than words do. (Share of questions answered with the passage
+        there and with it removed: XQuAD English .88 and .09 at .45; XQuAD Chinese .82 and .12 at .325, .50 and .01 at
+        .45; 150 questions each, 2026.)"""
+        listed = list(words)
+        wide = sum(word[0] > "\u2e80" for word in listed)
+        return self._min_coverage * (0.72 if 2 * wide > len(listed) else 1.0)
 
 
 def _is_ask(message: ChatMessage) -> bool:
@@ -218,7 +224,7 @@ def _weights(words: Iterable[str], units: Sequence[frozenset[str]]) -> dict[str,
 
 
 def _score(unit: _Unit, weights: dict[str, float], context: frozenset[str]) -> float:
-    """Weight of the question's words in the unit; half for its table's or section's names, a fifth for its passage's."""
+    """Weight of the question's words in the unit; half for its table's or section's names, a fifth for the rest."""
     total = 0.0
     for word, weight in weights.items():
         if word in unit.tokens:

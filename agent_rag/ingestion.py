@@ -30,9 +30,10 @@ from .errors import (
     redact,
 )
 from .events import EventCallback, LoadProgress, Trigger, emit
-from .knowledge import Document, KnowledgeBase
+from .knowledge import KnowledgeBase
 from .parsers import ParserBase, ParserPool, parser_for
 from .sources import DirectorySource, FileSource, Listing, SourceBase, SourceItem
+from .writing import Document
 
 logger = logging.getLogger("agent_rag")
 
@@ -175,7 +176,7 @@ async def sync(
         chosen = _Options(
             chunker=chunker or AutoChunker(),
             parser_for=parser_for or _parser_of,
-            pool=pool or await stack.enter_async_context(ParserPool()),
+            pool=pool if pool is not None else await stack.enter_async_context(ParserPool()),
             strict=strict,
             prune=prune,
             max_prune_share=max_prune_share,

@@ -28,7 +28,7 @@ _resumed = TurnRegistry(max_turns=256)
 
 
 class _TurnRef(str):
-    """The turn's id for whoever streams or prints the state; the turn itself for us. All instances share the channel."""
+    """The turn's id for whoever streams or prints the state, the turn itself for us. All instances share it."""
 
     turn: Turn
 
@@ -36,15 +36,15 @@ class _TurnRef(str):
 class RAGState(_types.AgentState):  # type: ignore[misc, name-defined]
     """The agent's state with the turn in a private channel that no checkpoint keeps."""
 
-    agent_rag_turn: NotRequired[Annotated[str, _channels.UntrackedValue, _types.PrivateStateAttr]]
+    agent_rag_turn: NotRequired[Annotated[str, _channels.UntrackedValue, _types.PrivateStateAttr]]  # type: ignore[valid-type]
 
 
 class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
     """Retrieval as LangChain middleware. Static: a hint after the user's message. Agentic: tools of the agent.
 
     Citations are in ``ToolMessage.artifact["citations"]``; a static turn writes its `HintEvent` to the custom stream as
-    ``{"type": "agent_rag_hint", ...}``. The `scope` callable gets the run's ``runtime.context``. Works in ``invoke`` and
-    ``ainvoke``; in ``invoke`` the searches run in the event loop of `agent_rag._sync`, so open the store there too.
+    ``{"type": "agent_rag_hint", ...}``. The `scope` callable gets the run's ``runtime.context``. Works in ``invoke``
+    and ``ainvoke``; in ``invoke`` the searches run in the event loop of `agent_rag._sync`, so open the store there too.
     """
 
     state_schema = RAGState
@@ -140,7 +140,7 @@ class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
     # --- turns ---
 
     def _turn(self, state: Any, runtime: Any) -> Turn:
-        """The running turn; after an interrupt, one made from the stored messages, the same for the rest of the turn."""
+        """The running turn; after an interrupt, one made from the stored messages, the same until the turn ends."""
         turn = _turn_in(state)
         if turn is not None:
             return turn

@@ -144,9 +144,7 @@ async def _call(tools: Mapping[str, Tool], call: ToolCall, turn: Turn, timeout_s
     except Exception as error:
         logger.warning("tool %s failed", call.name, exc_info=True)
         blocks = [TextBlock(text=f"The tool {call.name} failed: {reason_of(error)}.")]
-    return ChatMessage(
-        role="tool", content=list(blocks), tool_call_id=call.id, name=call.name, artifact=artifact
-    )
+    return ChatMessage(role="tool", content=list(blocks), tool_call_id=call.id, name=call.name, artifact=artifact)
 
 
 async def _run_function(tool: FunctionTool, arguments: Any) -> str:

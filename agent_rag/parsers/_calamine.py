@@ -1,6 +1,7 @@
 """Workbooks that only python-calamine reads: .xls, .xlsb and .ods.
 
-It leaves error cells blank and allocates the whole rectangle of a sheet, so it runs in a worker with a memory limit.
+It allocates the whole rectangle of a sheet, so it runs in a worker with a memory limit. It leaves error cells blank;
+`_error_cells` fills them in.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 
 from ..errors import EncryptedFileError
 from ._cells import moment_text, number_text
+from ._error_cells import ErrorCells, error_cells
 from ._grid import Area, Grid, Limits
 from ._workbook import Sheet
 from ._xlsx import clean_text
@@ -18,8 +20,8 @@ from ._xlsx import clean_text
 _Value = int | float | str | bool | dt.time | dt.date | dt.datetime | dt.timedelta
 
 
-def calamine_sheets(data: bytes, limits: Limits, *, include_hidden: bool) -> Iterator[Sheet]:
-    """The sheets of a workbook in their order.
+def calamine_sheets(data: bytes, kind: str, limits: Limits, *, include_hidden: bool) -> Iterator[Sheet]:
+    """The sheets of a workbook of one of `_sniff`'s types, in their order.
 
     Raises: EncryptedFileError; ParseLimitError: a sheet's rectangle is over the limits; calamine's own errors.
     """
@@ -31,12 +33,13 @@ def calamine_sheets(data: bytes, limits: Limits, *, include_hidden: bool) -> Ite
         raise EncryptedFileError(
             f"{limits.filename}: the file is encrypted with a password; save a copy without one"
         ) from error
-    for entry in workbook.sheets_metadata:
+    errors = error_cells(data, kind, limits.filename)
+    for index, entry in enumerate(workbook.sheets_metadata):
         hidden = entry.visible != SheetVisibleEnum.Visible
         if entry.typ in (SheetTypeEnum.WorkSheet, SheetTypeEnum.MacroSheet) and (include_hidden or not hidden):
             source = workbook.get_sheet_by_name(entry.name)
             grid = Grid(entry.name, limits)
-            _fill(grid, source.start or (0, 0), source.iter_rows())
+            _fill(grid, source.start or (0, 0), source.iter_rows(), errors[index] if index < len(errors) else {})
             grid.clear_merged(
                 Area(top + 1, left + 1, bottom + 1, right + 1)
                 for (top, left), (bottom, right) in source.merged_cell_ranges or []
@@ -44,11 +47,22 @@ def calamine_sheets(data: bytes, limits: Limits, *, include_hidden: bool) -> Ite
             yield Sheet(entry.name, hidden, grid)
 
 
-def _fill(grid: Grid, start: tuple[int, int], rows: Iterator[list[_Value]]) -> None:
-    for number, values in enumerate(rows, start=start[0] + 1):
-        cells = [(column, _text(value)) for column, value in enumerate(values, start=start[1] + 1) if value != ""]
-        filled = [(column, text) for column, text in cells if text]
-        grid.add(number, [column for column, _ in filled], [text for _, text in filled])
+def _fill(grid: Grid, start: tuple[int, int], rows: Iterator[list[_Value]], errors: ErrorCells) -> None:
+    in_row: dict[int, dict[int, str]] = {}
+    for (row, column), text in sorted(errors.items()):
+        in_row.setdefault(row, {})[column + 1] = text
+    for row, values in enumerate(rows, start=start[0]):
+        cells = {column: _text(value) for column, value in enumerate(values, start=start[1] + 1) if value != ""}
+        while in_row and (earlier := next(iter(in_row))) < row:
+            _add(grid, earlier, in_row.pop(earlier))
+        _add(grid, row, cells | in_row.pop(row, {}))
+    for row, cells in in_row.items():
+        _add(grid, row, cells)
+
+
+def _add(grid: Grid, row: int, cells: dict[int, str]) -> None:
+    filled = sorted((column, text) for column, text in cells.items() if text)
+    grid.add(row + 1, [column for column, _ in filled], [text for _, text in filled])
 
 
 def _text(value: _Value) -> str:

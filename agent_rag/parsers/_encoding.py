@@ -28,6 +28,7 @@ _USUAL = re.compile(
     "[\t\n\r\x20-\x7e\xa0-\u024f\u0370-\u03ff\u0400-\u04ff\u0590-\u06ff\u0900-\u0dff\u0e00-\u0e7f\u2010-\u203a\u20a0-\u20bf"
     "\u3000-\u30ff\u4e00-\u9fff\uac00-\ud7a3\uff00-\uffef\U0001f300-\U0001faff]"
 )
+_PROSE_SIGNS = re.compile("[\\u3001\\u3002\\uff0c\\uff01\\uff1a\\uff1f\\u3040-\\u30ff\\n ]")
 _SAMPLE = 64 * 1024
 _ESCAPE_CODED = re.compile(rb"\x1b(?:\$[@AB]|\$\(|\([BJ]|\$\)C)")
 _HIGH_PAIRS = re.compile(rb"[\xa1-\xa3\xb0-\xd7][\xa1-\xfe]")
@@ -155,14 +156,16 @@ def _guess(data: bytes, filename: str) -> str:
 
     sample = _sample(data)
     if _is_binary(sample.decode("latin-1")):
-        if (wide := _wide(data)) is not None:
+        if (wide := _wide(data)) is not None and _PROSE_SIGNS.search(wide[:_SAMPLE]):
             return wide
         raise ParseError(f"{filename}: the content is binary data, not text")
     western = _strict(sample, "cp1252")
     if western is not None and _reads_western(western):
-        return data.decode("cp1252", "replace")
+        return data.decode("cp1254" if _reads_turkish(western) else "cp1252", "replace")
     if _reads_chinese(sample):
         return data.decode("gb18030", "replace")
+    if cyrillic := _cyrillic(sample):
+        return data.decode(cyrillic, "replace")
     best = from_bytes(sample, threshold=0.3).best()
     codec = best.encoding if best is not None else "cp1252"
     codec = _SUPERSETS.get(codec.replace("_", "-"), _SUPERSETS.get(codec, codec))
@@ -197,10 +200,26 @@ def _reads_western(text: str) -> bool:
             signs += 1
         else:
             return False
-    if sum(text.count(c) for c in "ýþðÝÞÐ") * 4 > letters:
-        return False  # Turkish in windows-1254 differs in these six only
     plain = sum(1 for c in text if c.isascii() and c.isalpha())
     return lone * 5 <= letters and letters * 3 <= plain + 4 and signs * 4 <= plain + 8
+
+
+def _reads_turkish(western: str) -> bool:
+    """Windows-1254 puts ı ş ğ İ Ş Ğ where windows-1252 has six letters that only Icelandic uses much, beside á and é."""
+    six = sum(western.count(char) for char in "ýþðÝÞÐ")
+    letters = sum(char in _WESTERN_LETTERS for char in western)
+    return six * 4 > letters and not any(char in western for char in "áéíóúæÁÉÍÓÚÆ")
+
+
+def _cyrillic(data: bytes) -> str | None:
+    """The Cyrillic code page in which at least 45 % are the ten commonest small letters (in Russian 64 %)."""
+    best, share = None, 0.45
+    for codec in ("cp1251", "koi8-r", "iso8859-5", "cp866"):
+        high = [c for c in data.decode(codec, "replace") if c > "\x7f"]
+        common = sum(c in "оеаинтсрвл" for c in high) / max(1, len(high))
+        if len(high) >= 6 and common > share:
+            best, share = codec, common
+    return best
 
 
 def _reads_chinese(data: bytes) -> bool:

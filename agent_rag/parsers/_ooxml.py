@@ -85,6 +85,7 @@ class Package:
         self._entries = {_key(info.filename): info for info in self._zip.infolist()}
         self._relationships: dict[str, dict[str, Relationship]] = {}
         self._content_types: tuple[dict[str, str], dict[str, str]] | None = None
+        self._images: dict[str, Base64Source] = {}  # a file may show one image a million times
         self._parser: Any = None
         self.strict = "_rels/.rels" in self and _STRICT_MARK in self.read("_rels/.rels")
         """Whether its parts are in the namespaces of ISO 29500 Strict."""
@@ -151,14 +152,13 @@ class Package:
 
     def image(self, part: str, *, alt: str, **metadata: Any) -> Section:
         """An image part as a Section of its own."""
-        data = self.read(part)
-        media_type = _image_type(data, self.content_type(part), part)
-        block = DataBlock(
-            source=Base64Source(data=base64.b64encode(data).decode("ascii"), media_type=media_type),
-            name=posixpath.basename(part),
-            caption=alt or None,
-        )
-        return Section(content=block, source=self.filename, metadata={**metadata, "media_type": media_type})
+        if part not in self._images:
+            data = self.read(part)
+            media_type = _image_type(data, self.content_type(part), part)
+            self._images[part] = Base64Source(data=base64.b64encode(data).decode("ascii"), media_type=media_type)
+        source = self._images[part]
+        block = DataBlock(source=source, name=posixpath.basename(part), caption=alt or None)
+        return Section(content=block, source=self.filename, metadata={**metadata, "media_type": source.media_type})
 
     def _find_main_part(self) -> str:
         named = [*self.related("", "officeDocument"), *_MAIN_PARTS]

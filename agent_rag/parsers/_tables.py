@@ -14,6 +14,8 @@ TableFormat = Literal["markdown", "json"]
 JSON_MARKER = "<system-info>A table loaded as a JSON array:</system-info>"
 """First line of a JSON table, so that a reader knows what follows; AgentScope's wording."""
 
+_MAX_FILLED_CELLS = 10_000_000
+"""Beyond it short rows stay short, so that one long row among many short ones cannot fill the memory."""
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")
 
 
@@ -32,6 +34,7 @@ def render_table(rows: Sequence[Sequence[str]], table_format: TableFormat) -> st
     width = max(map(len, rows), default=0)
     if not any(map(any, rows)):
         return ""
+    width = min(width, max(len(rows[0]), _MAX_FILLED_CELLS // len(rows)))
     return markdown_table(rows, width) if table_format == "markdown" else json_table(rows)
 
 

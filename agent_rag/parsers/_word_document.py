@@ -23,6 +23,11 @@ _STREAMED = (
 )
 
 
+_MAX_COLUMNS = 63
+"""Of a table in Word."""
+_MAX_EMPTY_CELLS = 1_000_000
+
+
 class DocumentReader:
     """Reads the parts of one document; list and note numbers run through all of them.
 
@@ -47,6 +52,7 @@ class DocumentReader:
         self.table_format: TableFormat = table_format
         self.styles = Styles(package, package.main_part)
         self.lists = ListCounter(package, package.main_part)
+        self.empty_cells = _MAX_EMPTY_CELLS
         self._note_labels: dict[tuple[str, str], str] = {}
         self._note_counts = Counter[str]()
         self._kinds = ["footnote", "endnote"] * include_notes + ["comment"] * include_comments
@@ -183,12 +189,18 @@ class BlockReader:
         yield from table.blocks()
 
     def _cells(self, row: Element, below: list[Block]) -> list[str]:
-        cells = [""] * _row_value(row, "gridBefore")
+        cells = self._empty(_row_value(row, "gridBefore"))
         for cell in _unwrapped(row, f"{W}tc"):
             blocks = list(self.blocks(cell))
             below += [block for block in blocks if isinstance(block, Image)]
-            cells += ["" if _is_continued(cell) else _cell_text(blocks)] + [""] * (_span(cell) - 1)
-        return cells + [""] * _row_value(row, "gridAfter")
+            cells += ["" if _is_continued(cell) else _cell_text(blocks), *self._empty(_span(cell) - 1)]
+        return cells + self._empty(_row_value(row, "gridAfter"))
+
+    def _empty(self, count: int) -> list[str]:
+        """Cells of a merge; few bytes can ask for many, so a document has a bounded number of them."""
+        count = min(count, self._reader.empty_cells)
+        self._reader.empty_cells -= count
+        return [""] * count
 
 
 def first_filled(branches: Iterable[list[Block]]) -> list[Block]:
@@ -232,10 +244,6 @@ def _span(cell: Element) -> int:
 
 def _row_value(row: Element, name: str) -> int:
     return max(0, _number(row.find(f"{W}trPr/{W}{name}"), 0))
-
-
-_MAX_COLUMNS = 1024
-"""Word allows 63; a damaged number must not fill the memory with empty cells."""
 
 
 def _number(element: Element | None, default: int) -> int:

@@ -150,7 +150,7 @@ class ExcelParser(FileParser):
 
         if kind in _ZIPPED:
             check_archive(data, limits.filename, self.max_inflated_bytes)
-        return calamine_sheets(data, limits, include_hidden=self.include_hidden)
+        return calamine_sheets(data, kind, limits, include_hidden=self.include_hidden)
 
     def _merged(self, sheets: list[tuple[str, str]], filename: str) -> list[Section]:
         """The visible sheets in one Section, each under its name as a heading."""

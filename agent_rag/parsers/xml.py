@@ -118,7 +118,7 @@ class _Outline:
             if not parent.has_children and _has_text(parent.element.text):
                 self._mixed = 1
                 return
-            self._stray_text(parent)
+            self._stray_text(element.getprevious())
             parent.has_children = True
         self._open.append(_Frame(element))
 
@@ -126,10 +126,12 @@ class _Outline:
         if self._mixed:
             self._mixed -= 1
             return
-        frame = self._open.pop()
+        frame = self._open[-1]
         if frame.has_children:
-            self._stray_text(frame)
+            self._stray_text(element[-1] if len(element) else None)
+            self._open.pop()
         else:
+            self._open.pop()
             text = " ".join("".join(element.itertext()).split())
             if text or element.attrib:
                 self._write_parents()
@@ -137,22 +139,19 @@ class _Outline:
                 self._line(f"{label}: {text}" if text else label, len(self._open))
         self._free(element)
 
-    def _stray_text(self, frame: _Frame) -> None:
+    def _stray_text(self, child: Element | None) -> None:
         """Text behind a child whose line is already written."""
-        last = frame.element[-1] if len(frame.element) else None
-        if last is not None and _has_text(last.tail):
+        if child is not None and _has_text(child.tail):
             self._write_parents()
-            self._line(" ".join(last.tail.split()), len(self._open))
-            last.tail = None
+            self._line(" ".join(child.tail.split()), len(self._open))
+            child.tail = None
 
     def _free(self, element: Element) -> None:
         tail = element.tail
         element.clear()
         element.tail = tail
-        parent = element.getparent()
-        if parent is not None:
-            for before in parent[:-1]:
-                parent.remove(before)
+        while (before := element.getprevious()) is not None:
+            element.getparent().remove(before)
 
     def _write_parents(self) -> None:
         for depth, frame in enumerate(self._open):

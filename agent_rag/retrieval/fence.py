@@ -56,13 +56,13 @@ def clean(text: str) -> str:
     """`text` as harmless data of several lines.
 
     Invisible characters go; ``<`` that starts a tag becomes ``&lt;``; chat-template tokens lose their brackets; what
-    looks like our header ``[7] (source: ...)`` becomes ``(7) (source: ...)``; a line that starts like another role is
+    looks like our header ``[7] (source: ...)`` becomes ``(7) source: ...)``; a line that starts like another role is
     quoted.
     """
     text = visible(text)
     text = _TAG.sub("&lt;", text)
     text = _TEMPLATE_TOKEN.sub(r"(\1)", text)
-    text = _HEADER.sub(r"(\1) (source", text)
+    text = _HEADER.sub(r"(\1) source", text)
     return _ROLE.sub("> ", text)
 
 
@@ -72,7 +72,7 @@ def clean_inline(value: object, *, limit: int = 200) -> str:
     text = _BLANKS.sub(" ", visible(str(value))).strip()
     if len(text) > limit:
         text = text[: limit - 1] + "…"
-    text = _HEADER.sub(r"(\1) (source", _TEMPLATE_TOKEN.sub(r"(\1)", _TAG.sub("&lt;", text)))
+    text = _HEADER.sub(r"(\1) source", _TEMPLATE_TOKEN.sub(r"(\1)", _TAG.sub("&lt;", text)))
     return json.dumps(text, ensure_ascii=False) if _NEEDS_QUOTES.search(text) else text
 
 

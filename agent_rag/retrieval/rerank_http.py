@@ -31,8 +31,8 @@ class _Shape:
     extra: tuple[tuple[str, Any], ...] = ()
 
 
-# As documented by each service in 2026: docs.cohere.com/reference/rerank, api.jina.ai/redoc, docs.voyageai.com/reference,
-# huggingface.github.io/text-embeddings-inference, the OpenAPI pages of Infinity and of vLLM.
+# As each service documents it: docs.cohere.com/reference/rerank, api.jina.ai/redoc, docs.voyageai.com/reference, the
+# OpenAPI pages of text-embeddings-inference, Infinity and vLLM.
 _SHAPES: dict[RerankAPI, _Shape] = {
     "cohere": _Shape("/v2/rerank", "https://api.cohere.com", "COHERE_API_KEY", "rerank-v3.5"),
     "jina": _Shape(

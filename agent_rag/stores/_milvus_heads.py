@@ -38,7 +38,7 @@ class Heads(Protocol):
     is_shared: bool
     """Whether other processes may change them."""
 
-    def by_number(self, numbers: Iterable[int]) -> Mapping[int, tuple[Name, Head]]:
+    def by_number(self, numbers: Iterable[int]) -> Mapping[int, Stored]:
         """The documents that name one of `numbers`; a number that is not there does not count any more."""
 
     def by_name(self, names: Sequence[Name]) -> Mapping[Name, Stored]: ...
@@ -81,9 +81,11 @@ class LocalHeads:
             stored = stored_of_row(row)
             self._table.put(stored.name, stored.head)
 
-    def by_number(self, numbers: Iterable[int]) -> Mapping[int, tuple[Name, Head]]:
+    def by_number(self, numbers: Iterable[int]) -> Mapping[int, Stored]:
         names = self._table.names
-        return {number: (names[number], self._table.heads[names[number]]) for number in numbers if number in names}
+        return {
+            number: Stored(names[number], self._table.heads[names[number]], []) for number in numbers if number in names
+        }
 
     def by_name(self, names: Sequence[Name]) -> Mapping[Name, Stored]:
         heads = self._table.heads
@@ -144,14 +146,14 @@ class RemoteHeads:
         self._since = 0.0
         self._frequencies: dict[int, int] = {}
 
-    def by_number(self, numbers: Iterable[int]) -> Mapping[int, tuple[Name, Head]]:
+    def by_number(self, numbers: Iterable[int]) -> Mapping[int, Stored]:
         wanted = sorted(set(numbers))
-        found: dict[int, tuple[Name, Head]] = {}
+        found: dict[int, Stored] = {}
         for start in range(0, len(wanted), _NUMBERS_PER_CALL):
             part = wanted[start : start + _NUMBERS_PER_CALL]
             for row in self._connection.query(self._heads, among(NUMBER, part), [HEAD]):
                 stored = stored_of_row(row)
-                found[stored.head.number] = stored.name, stored.head
+                found[stored.head.number] = stored
         return found
 
     def by_name(self, names: Sequence[Name]) -> Mapping[Name, Stored]:

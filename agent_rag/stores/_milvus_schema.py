@@ -15,6 +15,7 @@ import hashlib
 import json
 import re
 import secrets
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -63,6 +64,8 @@ class MilvusHead(BaseModel):
     head: dict[str, Any]
     history: list[int] = []
     """Numbers of the versions before this one, latest first."""
+    written_at: float = 0.0
+    """Seconds since 1970, by the writer's clock."""
 
 
 class Stored(NamedTuple):
@@ -71,6 +74,7 @@ class Stored(NamedTuple):
     name: Name
     head: Head
     history: list[int]
+    written_at: float = 0.0
 
 
 # --- names ---
@@ -135,7 +139,8 @@ class MilvusDialect:
         if not hashed:
             return NEVER
         if self._scans_text and len(hashed) <= _LIKE_TOKENS:
-            return f"({' or '.join(f'{TEXT_TOKENS} like "%|{one}|%"' for one in hashed)})"
+            found = [f'{TEXT_TOKENS} like "%|{one}|%"' for one in hashed]
+            return f"({' or '.join(found)})"
         listed = ", ".join(f'"{one}"' for one in hashed)
         return f"array_contains_any({TOKEN_LIST}, [{listed}])"
 
@@ -184,7 +189,11 @@ def head_row(
     summary: DocumentSummary, head: Head, frequencies: Mapping[int, int], history: Sequence[int]
 ) -> dict[str, Any]:
     about = MilvusHead(
-        scope=summary.scope, document_id=summary.document_id, head=head.payload(), history=list(history)
+        scope=summary.scope,
+        document_id=summary.document_id,
+        head=head.payload(),
+        history=list(history),
+        written_at=time.time(),
     )
     return {
         ID: head_row_id((summary.scope, summary.document_id)),
@@ -215,7 +224,7 @@ def info_row(info: MilvusInfo) -> dict[str, Any]:
 
 def stored_of_row(row: Mapping[str, Any]) -> Stored:
     about = MilvusHead.model_validate_json("".join(row[HEAD]))
-    return Stored((about.scope, about.document_id), Head.of_payload(about.head), about.history)
+    return Stored((about.scope, about.document_id), Head.of_payload(about.head), about.history, about.written_at)
 
 
 def summary_of_row(row: Mapping[str, Any], count: int) -> DocumentSummary:

@@ -15,7 +15,7 @@ from ..filters import FilterLike, matches
 from ..filters.plan import plan
 from ..retrieval.lexical import idf, term_id, tokenize
 from ._driver import run_steps
-from ._milvus_client import MAX_LIMIT, Connection
+from ._milvus_client import Connection
 from ._milvus_heads import Heads
 from ._milvus_schema import (
     CONTENT,
@@ -27,10 +27,12 @@ from ._milvus_schema import (
     SUMMARY,
     MilvusDialect,
     MilvusInfo,
+    Stored,
     among,
     chunk_of_row,
     chunk_row_id,
     chunks_of,
+    head_row_id,
     heads_of,
     parse_row_id,
     sparse_of_row,
@@ -39,7 +41,7 @@ from ._milvus_schema import (
     summary_of_row,
 )
 from ._qdrant_schema import cut_ties, decode
-from ._qdrant_table import MAX_INDEX, Head, Name
+from ._qdrant_table import MAX_INDEX, Name
 from ._records import query_vector
 from .base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 
@@ -48,6 +50,8 @@ T = TypeVar("T")
 _ATTEMPTS = 20
 _SPARE = 20
 _MAX_SPARE = 1_000
+# Longer than a search takes, clocks of several machines included.
+_RECENT_S = 10.0
 
 
 class Changed(Exception):
@@ -131,7 +135,7 @@ class Reader:
             return self.connection.count(self.chunks_name, condition)
         rows = [parse_row_id(row[ID]) for row in self.connection.scan(self.chunks_name, condition, [ID])]
         live = self.heads.by_number({number for number, _ in rows})
-        return sum(number in live and live[number][1].has(index) for number, index in rows)
+        return sum(number in live and live[number].head.has(index) for number, index in rows)
 
     def summaries(self, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
         condition = self.dialect.condition(metadata_filter)
@@ -143,15 +147,13 @@ class Reader:
         """Those of `names` whose document metadata matches."""
         if plan(metadata_filter) is None or not names:
             return list(names)
-        return [name for name, summary in self.stored_summaries(names).items() if matches(metadata_filter, summary)]
-
-    def stored_summaries(self, names: Sequence[Name]) -> dict[Name, dict[str, Any]]:
-        """Metadata of documents."""
-        from ._milvus_schema import head_row_id
-
         rows = self.connection.get(self.heads_name, [head_row_id(name) for name in names], [SUMMARY])
         found = [summary_of_row(row, 0) for row in rows]
-        return {(item.scope, item.document_id): item.metadata for item in found}
+        return [(item.scope, item.document_id) for item in found if matches(metadata_filter, item.metadata)]
+
+    def stored_summary(self, name: Name) -> DocumentSummary:
+        (row,) = self.connection.get(self.heads_name, [head_row_id(name)], [SUMMARY])
+        return summary_of_row(row, 0)
 
     def batches(self, batch_size: int) -> Iterator[list[ChunkKey]]:
         """Keys of all chunks in order, a batch at a time; the heads of a batch are read when its turn comes."""
@@ -188,7 +190,7 @@ class View:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._pinned: dict[Name, int] = {}
-        self._known: dict[int, tuple[Name, Head]] = {}
+        self._known: dict[int, Stored] = {}
         self._stale: set[int] = set()
 
     def answer(self, step: Step) -> Any:
@@ -215,7 +217,7 @@ class View:
                 scores = [self._score(row["distance"]) for _, row in rows]
             return [(key, score) for (key, _), score in zip(rows, scores, strict=True)]
 
-        return _best(cut_ties(_capped(found), limit, limit + 1), limit)
+        return _best(cut_ties(found, limit, limit + 1), limit)
 
     def _score(self, raw: float) -> float:
         if self._reader.info.distance != "Cosine":
@@ -268,7 +270,7 @@ class View:
         # The stored weights are those of an earlier average length: they find the candidates, which are scored anew.
         drift = abs(float(np.log(average / self._reader.info.weight_average)))
         spare = _SPARE + min(_MAX_SPARE, int(5 * drift * limit))
-        rough = [hit for hit, _ in cut_ties(_capped(found), limit, limit + spare)]
+        rough = [hit for hit, _ in cut_ties(found, limit, limit + spare)]
         scores = decode(sparse_of_row(row) for _, row in rough).bm25(query, average)
         exact = [(key, score) for (key, _), score in zip(rough, scores, strict=True) if score > 0]
         return _best(exact, limit)
@@ -294,30 +296,29 @@ class View:
             condition = reader.dialect.condition(metadata_filter, *more)
             rows = reader.connection.search(reader.chunks_name, field, query, count, condition, fields)
             placed = [(*parse_row_id(row[ID]), row) for row in rows]
-            if not self._stale_among({number for number, _, _ in placed}):
+            if self._are_settled({number for number, _, _ in placed}):
                 return [
-                    (ChunkKey(*self._known[number][0], index), row)
+                    (ChunkKey(*self._known[number].name, index), row)
                     for number, index, row in placed
-                    if self._known[number][1].has(index)
+                    if self._known[number].head.has(index)
                 ]
         raise Changed
 
-    def _stale_among(self, numbers: set[int]) -> bool:
-        """Pin the documents of `numbers`; whether some of them do not count."""
+    def _are_settled(self, numbers: set[int]) -> bool:
+        """Pin the documents of `numbers`; whether all of them count, and did so before the search that found them."""
+        heads = self._reader.heads
         unknown = numbers - self._known.keys()
-        found = self._reader.heads.by_number(unknown) if unknown else {}
-        for number, (name, head) in found.items():
-            if self._pinned.setdefault(name, number) != number:
+        asked = unknown | self._stale
+        found = heads.by_number(asked) if asked else {}
+        for number, stored in found.items():
+            if self._pinned.setdefault(stored.name, number) != number:
                 raise Changed
-            self._known[number] = name, head
-        stale = unknown - found.keys()
-        self._stale |= stale
-        return bool(stale)
-
-
-def _capped(found: Callable[[int], list[tuple[Any, float]]]) -> Callable[[int], list[tuple[Any, float]]]:
-    """A server gives at most `MAX_LIMIT` hits, so ties are not followed further."""
-    return lambda count: found(count) if count <= MAX_LIMIT else [*found(MAX_LIMIT)]
+            self._known[number] = stored
+        self._stale = asked - found.keys()
+        # One that was published during the search may have been found in part.
+        just_now = time.time() - _RECENT_S
+        recent = heads.is_shared and any(stored.written_at > just_now for stored in found.values())
+        return not (recent or unknown & self._stale)
 
 
 def _best(hits: Sequence[tuple[ChunkKey, float]], limit: int) -> list[Scored]:

@@ -121,10 +121,13 @@ class Connections:
         asyncpg = needs("postgres", "asyncpg")
         address = dsn or (self._dsn.get_secret_value() if self._dsn is not None else None)
         options = {"min_size": 1, "max_size": 10, "timeout": self._timeout_s, "reset": _keep} | self._options
-        with _translated(self._timeout_s):
-            self._pool = await asyncpg.create_pool(
-                _DRIVER_IN_URL.sub("postgresql://", address) if address else None, **options
-            )
+        try:
+            with _translated(self._timeout_s):
+                self._pool = await asyncpg.create_pool(
+                    _DRIVER_IN_URL.sub("postgresql://", address) if address else None, **options
+                )
+        except _Disconnected as error:
+            _give_up(error)
 
     async def close(self) -> None:
         """Close an owned pool; running operations are waited for, for a while."""
@@ -226,7 +229,8 @@ def _translated(timeout_s: float) -> Iterator[None]:
 def _raise_translated(error: Exception, timeout_s: float) -> NoReturn:
     import asyncpg
 
-    text = redact(str(error.args[0] if error.args else error))
+    # Only the first line of a server's error: the details may quote what is stored.
+    text = redact(str(error.args[0] if isinstance(error, asyncpg.PostgresError) and error.args else error))
     match error:
         case TimeoutError():
             raise StoreUnavailableError(
@@ -264,7 +268,7 @@ def _raise_translated(error: Exception, timeout_s: float) -> NoReturn:
 
 def _give_up(error: _Conflict | _Disconnected) -> NoReturn:
     if isinstance(error, _Disconnected):
-        raise StoreUnavailableError(f"PostgreSQL does not answer: {error}; check that it runs at the given address") from (
-            error.__cause__
-        )
+        raise StoreUnavailableError(
+            f"PostgreSQL does not answer: {error}; check that it runs at the given address"
+        ) from (error.__cause__)
     raise StoreError(f"PostgreSQL gave up after {_ATTEMPTS} attempts: {error}; write less at once") from error.__cause__

@@ -189,7 +189,8 @@ class Schema:
     async def _with_fingerprint(self, session: Session, name: str, fingerprint: str | None) -> Collection | None:
         if fingerprint is not None:
             await session.execute(
-                f"UPDATE {self._options.names.collections} SET fingerprint = $2 WHERE name = $1 AND fingerprint IS NULL",
+                f"UPDATE {self._options.names.collections} SET fingerprint = $2 "
+                "WHERE name = $1 AND fingerprint IS NULL",
                 name,
                 fingerprint,
             )

@@ -219,7 +219,7 @@ def _chunk_fields(record: VectorRecord, length: int) -> bytes:
         (
             copy.integer(record.chunk.chunk_index),
             copy.integer(length),
-            copy.text(record.chunk.model_dump_json(exclude_defaults=True)),
+            copy.text(record.chunk.model_dump_json()),
             copy.text_array(indexed.tokens),
             copy.text_array(list(indexed.numbers)),
             copy.double_array(list(indexed.numbers.values())),
@@ -231,7 +231,9 @@ async def _copy(
     session: Session, collection: Collection, documents: dict[uuid.UUID, _Document], piece: _Encoded
 ) -> None:
     numbers = await session.fetch(
-        "SELECT nextval($1::regclass)::int4 AS id FROM generate_series(1, $2::int4)", collection.chunk_ids, len(piece.keys)
+        "SELECT nextval($1::regclass)::int4 AS id FROM generate_series(1, $2::int4)",
+        collection.chunk_ids,
+        len(piece.keys),
     )
     ids = [row["id"] for row in numbers]
     columns = CHUNK_COLUMNS if collection.engine != "none" else CHUNK_COLUMNS[:-1]

@@ -50,7 +50,7 @@ NUMBER = "g"
 PAGE = 1_000
 # Recall of the graph that `optimize` builds, at 100k chunks: .893 with the engine's default, .953 with 512.
 _SEARCH_WIDTH = 512
-_FAST_CHUNKS = 300_000
+_FAST_CHUNKS, _FAST_LIMIT, _FAST_CANDIDATES = 300_000, 100, 1_000
 
 
 class CollectionFile(CollectionInfo):
@@ -139,10 +139,12 @@ class Shard:
         self.table = Table()
         self.engine = self._load()
 
-    @property
-    def answers_fast(self) -> bool:
+    def answers_fast(self, request: RetrieveRequest) -> bool:
         """Whether a search takes less than 20 ms: exact search takes 6 at 100k chunks, the first count of terms 1,500."""
-        return self.table.frequencies is not None and self.table.chunks <= _FAST_CHUNKS
+        counted = self.table.frequencies is not None or not request.texts
+        lists = len(request.vectors) + len(request.texts)
+        few = request.limit <= _FAST_LIMIT and lists * request.candidates <= _FAST_CANDIDATES
+        return counted and few and self.table.chunks * max(len(request.vectors), 1) <= _FAST_CHUNKS
 
     def mark_dirty(self) -> None:
         """Called before a write: from now on a crash leaves something to clear up."""

@@ -38,8 +38,6 @@ from .base import CollectionInfo, RetrieveRequest, StoreHealth
 
 T = TypeVar("T")
 
-# Below these a search takes less than 15 ms of Python beside the engine.
-_SMALL_LIMIT, _SMALL_CANDIDATES = 100, 1_000
 _OPTIMIZE = "import sys, qdrant_edge as e; s = e.EdgeShard.load(sys.argv[1]); s.optimize(); s.close()"
 
 
@@ -213,7 +211,17 @@ class EdgeEngine:
         return await self._change(name, steps)
 
     async def retrieve(self, name: str, request: RetrieveRequest) -> list[VectorSearchResult]:
-        return await self._look(name, lambda shard: shard.retrieve(request), small=_is_small(request))
+        """A fast search runs in the calling thread where nothing else is running or queued.
+
+        The engine holds the interpreter lock while it searches, so the loop would stand still all the same.
+        """
+        opened = self._shards.get(name)
+        if opened is not None and opened[0].answers_fast(request):
+            with contextlib.suppress(Busy):
+                found = self._running().now(lambda: self._opened(name)[0].retrieve(request))
+                await asyncio.sleep(0)
+                return found
+        return await self._look(name, lambda shard: shard.retrieve(request))
 
     async def fetch(
         self, name: str, keys: Sequence[ChunkKey], metadata_filter: FilterLike | None, with_vectors: bool
@@ -276,16 +284,7 @@ class EdgeEngine:
 
     # --- the worker ---
 
-    async def _look(self, name: str, job: Callable[[Shard], T], *, small: bool = False) -> T:
-        """Read a collection; a `small` job runs at once where the engine is idle.
-
-        The engine holds the interpreter lock while it searches, so the loop would stand still all the same.
-        """
-        if small and (opened := self._shards.get(name)) is not None and opened[0].answers_fast:
-            with contextlib.suppress(Busy):
-                answer = self._running().now(lambda: job(self._opened(name)[0]))
-                await asyncio.sleep(0)
-                return answer
+    async def _look(self, name: str, job: Callable[[Shard], T]) -> T:
         return await self._read(lambda: job(self._opened(name)[0]))
 
     async def _change(self, name: str, steps: Callable[[Shard, ShardWriter], Steps[T]]) -> T:
@@ -304,11 +303,6 @@ class EdgeEngine:
         if self._worker is None:
             raise closed_store(self._owner)
         return self._worker
-
-
-def _is_small(request: RetrieveRequest) -> bool:
-    lists = len(request.vectors) + len(request.texts)
-    return request.limit <= _SMALL_LIMIT and lists * request.candidates <= _SMALL_CANDIDATES
 
 
 def folder_name(name: str) -> str:

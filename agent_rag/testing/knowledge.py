@@ -70,6 +70,8 @@ class FactBase:
         self.hits = hits
         self.delay_s = delay_s
         self.error = error
+        self.asked = asyncio.Event()
+        """Set by the first search."""
         self.queries: list[list[str | DataBlock]] = []
         """The queries of each search."""
         self.filters: list[FilterLike | None] = []
@@ -84,6 +86,7 @@ class FactBase:
         *,
         filter: FilterLike | None = None,
     ) -> list[VectorSearchResult]:
+        self.asked.set()
         self.queries.append(list(queries))
         self.filters.append(filter)
         self.limits.append(top_k)

@@ -91,7 +91,7 @@ async def test_one_column_is_a_table_too() -> None:
 async def test_cells_are_bounded_and_blank_files_are_an_error() -> None:
     """A line of a million commas is a limit error that names the option."""
     with pytest.raises(ParseLimitError, match=r"a\.csv.*max_cells=1,000"):
-        await _table(b"a,b\n" + b"," * 1_000, max_cells=1_000)
+        await _table(b"a,b\n" + b"," * 1_000 + b"x", max_cells=1_000)
     with pytest.raises(ParseError, match=r"a\.csv: no rows"):
         await _table(b"\n  \n,,\n")
     with pytest.raises(ValueError, match="one character"):

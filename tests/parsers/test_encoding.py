@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -91,7 +92,7 @@ async def test_a_given_encoding_decides_alone() -> None:
         TextParser("utf-99")
 
 
-def test_the_locale_has_no_say() -> None:
+def test_the_locale_has_no_say(tmp_path: Path) -> None:
     """P29: the same under LC_ALL=C without Python's UTF-8 mode."""
     script = (
         "import asyncio, sys; from agent_rag.parsers import parser_for\n"
@@ -100,7 +101,9 @@ def test_the_locale_has_no_say() -> None:
         "    sys.stdout.buffer.write(text.encode() + b'\\n')\n"
     )
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    command = [sys.executable, "-X", "utf8=0", "-c", script]
+    path = tmp_path / "script.py"
+    path.write_text(script, "utf-8")
+    command = [sys.executable, "-X", "utf8=0", path]
 
     done = subprocess.run(command, capture_output=True, check=True, env=environment)
 

@@ -25,8 +25,10 @@ from agent_rag.documents import Section
 from agent_rag.errors import EncryptedFileError, ParseError, ParseLimitError, UnsupportedFormatError
 from agent_rag.parsers import ExcelParser
 from agent_rag.parsers._cells import DateFormats, date_text, number_text
+from agent_rag.parsers._error_cells import error_cells
 
 from ..shared import needs_shared
+from .native_workbooks import ods_with_errors, xls_with_errors, xlsb_with_errors
 from .ooxml import case_file, part, saved, strict, xlsx
 from .samples import docx_sample, ods_sample, png_sample, xlsx_sample
 
@@ -338,6 +340,37 @@ class TestSheets:
         workbook.active["Z900"].font = Font(bold=True)
 
         assert rows(saved(workbook)) == [["x"]]
+
+
+class TestNativeFormats:
+    """.xls, .xlsb and .ods, through python-calamine."""
+
+    def test_an_xls_reads_like_an_xlsx(self) -> None:
+        """Dates, whole numbers, truth values, hidden sheets, and the error cells that calamine leaves blank."""
+        shown, hidden = sections(xls_with_errors(), separate_sheet=True)
+
+        assert shown.text.splitlines()[1:] == [
+            "| city | mm | since |",
+            "| --- | --- | --- |",
+            "| Oslo | 763 | 2024-03-05 |",
+            "| #N/A | #DIV/0! | TRUE |",
+        ]
+        assert hidden.metadata == {"sheet": "secret", "hidden": True}
+
+    def test_an_xlsb_keeps_its_error_cells(self) -> None:
+        """Of values and of formulas."""
+        assert rows(xlsb_with_errors()) == [["Oslo", "763"], ["#N/A", "#DIV/0!"]]
+
+    def test_an_ods_keeps_its_error_cells(self) -> None:
+        """Also above the first cell that calamine sees."""
+        assert rows(ods_with_errors())[:3] == [["#DIV/0!", ""], ["City", "Rain mm"], ["Oslo", "763"]]
+
+    def test_a_damaged_structure_costs_the_error_cells_only(self) -> None:
+        """What calamine has read is given."""
+        data = xls_with_errors()
+
+        assert error_cells(data[:400], "application/vnd.ms-excel", "a.xls") == []
+        assert error_cells(data[:512] + bytes(len(data) - 512), "application/vnd.ms-excel", "a.xls") == []
 
 
 class TestFiles:

@@ -54,6 +54,16 @@ def test_an_unknown_format_is_an_error() -> None:
         check_table_format("html")
 
 
+def test_one_long_row_does_not_blow_up_many_short_ones() -> None:
+    """A table of 20,000 rows and one of 20,000 cells keeps every cell, but short rows stay short."""
+    rows = [["x"]] * 20_000 + [["y"] * 20_000]
+
+    text = render_table(rows, "markdown")
+
+    assert (text.count("x"), text.count("y")) == (20_000, 20_000)
+    assert len(text) < 50_000_000
+
+
 @given(st.lists(st.lists(_CELLS, max_size=4), min_size=1, max_size=5))
 def test_every_cell_can_be_read_back(rows: list[list[str]]) -> None:
     """Markdown and JSON hold the same cells, whatever is in them."""

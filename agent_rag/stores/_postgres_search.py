@@ -1,0 +1,226 @@
+"""Searching: answers the steps of `retrieve_steps` inside one transaction, and chooses the path of each."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..documents import Chunk, ChunkKey
+from ..errors import ConfigurationError
+from ..filters import FilterLike
+from ..filters.plan import plan
+from ..retrieval.lexical import K1, B, counts, idf, tokenize
+from ._postgres_connection import Session
+from ._postgres_copy import term_key
+from ._postgres_filters import Values, where
+from ._postgres_schema import Collection
+from ._postgres_vectors import (
+    MAX_INDEXED_DIMENSIONS,
+    Extension,
+    distance_sql,
+    score_of,
+    stored_query,
+)
+from ._postgres_writer import document_key
+from .base import Get, Keyword, Nearest, Scored, Step
+
+_MAX_EF_SEARCH = 1_000
+"""pgvector's own bound."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """When a search compares every vector, and how far it looks where it uses the index."""
+
+    exact_below: int
+    ef_search: int
+
+
+class Search:
+    """One search in one transaction."""
+
+    def __init__(self, session: Session, collection: Collection, extension: Extension | None, tuning: Tuning) -> None:
+        self._session = session
+        self._collection = collection
+        self._extension = extension
+        self._tuning = tuning
+        self._ids: dict[ChunkKey, int] = {}
+
+    async def answer(self, step: Step) -> Any:
+        """Answer of one step of `retrieve_steps`."""
+        match step:
+            case Nearest(vector, limit, metadata_filter, keys):
+                return await self._nearest(vector, limit, metadata_filter, keys)
+            case Keyword(text, limit, metadata_filter):
+                return await self._keyword(text, limit, metadata_filter)
+            case Get(keys):
+                return await self._get(keys)
+
+    async def _nearest(
+        self, vector: Sequence[float], limit: int, metadata_filter: FilterLike | None, keys: Sequence[ChunkKey] | None
+    ) -> list[Scored]:
+        query = stored_query(self._collection.info, vector)
+        if keys is not None:
+            return await self._exact(query, limit, metadata_filter, await self._ids_of(keys))
+        if await self._is_small(metadata_filter):
+            return await self._exact(query, limit, metadata_filter, None)
+        found = await self._by_index(query, limit, metadata_filter)
+        # The index looks at a bounded number of vectors, so a filter may have left too few.
+        return found if len(found) >= limit else await self._exact(query, limit, metadata_filter, None)
+
+    async def _is_small(self, metadata_filter: FilterLike | None) -> bool:
+        """Whether comparing every vector that the filter keeps is the better path.
+
+        Comparing costs about 1.2 us for each vector that the filter keeps, walking the graph about 10 us for each of
+        the `ef_search` / share vectors visited: equal at a number of vectors that grows with the root of the size.
+        """
+        size = self._collection.chunks
+        if not self._collection.indexed or size <= self._tuning.exact_below:
+            return True
+        if plan(metadata_filter) is None:
+            return False
+        bound = max(self._tuning.exact_below, int(55 * math.sqrt(size)))
+        values = Values()
+        condition = where(metadata_filter, "c", values)
+        row = await self._session.fetch_one(
+            f"SELECT count(*) AS kept FROM (SELECT FROM {self._collection.chunk_table} c WHERE {condition} "
+            f"LIMIT {values.bind(bound + 1, 'int8')}) AS some",
+            *values,
+        )
+        return bool(row["kept"] <= bound)
+
+    async def _exact(
+        self, query: list[float], limit: int, metadata_filter: FilterLike | None, ids: Sequence[int] | None
+    ) -> list[Scored]:
+        values = Values()
+        distance = self._distance(values.bind(query, "float4[]"))
+        condition = where(metadata_filter, "c", values)
+        if ids is not None:
+            condition = f"({condition}) AND c.id = ANY({values.bind(list(ids), 'int4[]')})"
+        # `+ 0` hides the expression from the index, whose order is approximate.
+        near = (
+            f"SELECT c.id, c.document, c.chunk_index, {distance} AS distance FROM {self._collection.chunk_table} c "
+            f"WHERE {condition} ORDER BY {distance} + 0 FETCH FIRST ({values.bind(limit, 'int8')}) ROWS WITH TIES"
+        )
+        return await self._ranked(near, "distance", limit, values)
+
+    async def _by_index(self, query: list[float], limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
+        dimensions = self._collection.info.dimensions
+        effort = min(max(self._tuning.ef_search, 2 * limit), _MAX_EF_SEARCH)
+        filtered = plan(metadata_filter) is not None
+        await self._session.execute(
+            f"SET LOCAL hnsw.ef_search = {effort}; SET LOCAL hnsw.iterative_scan = relaxed_order; "
+            f"SET LOCAL hnsw.max_scan_tuples = {200_000}; SET LOCAL hnsw.scan_mem_multiplier = 8; "
+            "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
+        )
+        values = Values()
+        placeholder = values.bind(query, "float4[]")
+        half = dimensions if dimensions > MAX_INDEXED_DIMENSIONS else None
+        order = self._distance(placeholder, half_dimensions=half)
+        condition = where(metadata_filter, "c", values)
+        wanted = max(effort, limit) if filtered or half else limit
+        near = (
+            f"SELECT c.id, c.document, c.chunk_index, {self._distance(placeholder)} AS distance "
+            f"FROM {self._collection.chunk_table} c WHERE {condition} "
+            f"ORDER BY {order} LIMIT {values.bind(wanted, 'int8')}"
+        )
+        found = await self._ranked(near, "distance", limit, values)
+        await self._session.execute("SET LOCAL enable_seqscan = on; SET LOCAL enable_bitmapscan = on")
+        return found
+
+    async def _keyword(self, text: str, limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
+        if not self._collection.keyword:
+            raise ConfigurationError(
+                f"collection {self._collection.info.name!r} was created with keyword=False and has no keyword index; "
+                "ingest into a new collection with keyword=True"
+            )
+        terms = await asyncio.to_thread(_terms, text)
+        if not terms or not self._collection.worded:
+            return []
+        rows = await self._session.fetch(
+            f"SELECT term, count(*) AS frequency FROM {self._collection.postings} WHERE term = ANY($1::int8[]) "
+            "GROUP BY term",
+            list(terms),
+        )
+        if not rows:
+            return []
+        weights = {row["term"]: terms[row["term"]] * idf(self._collection.worded, row["frequency"]) for row in rows}
+        average = self._collection.words / self._collection.worded
+        values = Values()
+        source = (
+            f"unnest({values.bind(list(weights), 'int8[]')}, {values.bind(list(weights.values()), 'float8[]')}) "
+            f"AS q(term, weight) JOIN {self._collection.postings} p ON p.term = q.term"
+        )
+        if plan(metadata_filter) is not None:
+            condition = where(metadata_filter, "c", values)
+            source += f" JOIN {self._collection.chunk_table} c ON c.id = p.chunk AND ({condition})"
+        norm = f"{K1 * (1 - B)!r} + {values.bind(K1 * B / average, 'float8')} * p.length"
+        best = (
+            f"SELECT p.chunk, sum(q.weight * p.frequency / (p.frequency + {norm})) AS weight FROM {source} "
+            f"GROUP BY p.chunk ORDER BY 2 DESC FETCH FIRST ({values.bind(limit, 'int8')}) ROWS WITH TIES"
+        )
+        near = (
+            f"SELECT c.id, c.document, c.chunk_index, best.weight FROM ({best}) AS best "
+            f"JOIN {self._collection.chunk_table} c ON c.id = best.chunk WHERE best.weight > 0"
+        )
+        return await self._ranked(near, "weight DESC", limit, values)
+
+    async def _ranked(self, near: str, order: str, limit: int, values: Values) -> list[Scored]:
+        """The rows of `near` by score, then by key."""
+        column = order.split()[0]
+        rows = await self._session.fetch(
+            f"WITH near AS MATERIALIZED ({near}) "
+            f"SELECT n.id, d.scope, d.document_id, n.chunk_index, n.{column} AS rank "
+            f"FROM near n JOIN {self._collection.documents} d ON d.id = n.document "
+            f"ORDER BY n.{order}, d.scope, d.document_id, n.chunk_index LIMIT {values.bind(limit, 'int8')}",
+            *values,
+        )
+        metric = self._collection.info.distance
+        found = []
+        for row in rows:
+            key = ChunkKey(row["scope"], row["document_id"], row["chunk_index"])
+            self._ids[key] = row["id"]
+            score = score_of(row["rank"], metric) if column == "distance" else row["rank"]
+            found.append(Scored(key, score))
+        return found
+
+    async def _get(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Chunk]:
+        ids = await self._ids_of(keys)
+        rows = await self._session.fetch(
+            f"SELECT id, body FROM {self._collection.chunk_table} WHERE id = ANY($1::int4[])", ids
+        )
+        bodies = {row["id"]: row["body"] for row in rows}
+        return {
+            key: Chunk.model_validate_json(bodies[number])
+            for key in keys
+            if (number := self._ids.get(key)) is not None and number in bodies
+        }
+
+    async def _ids_of(self, keys: Sequence[ChunkKey]) -> list[int]:
+        unknown = [key for key in keys if key not in self._ids]
+        if unknown:
+            rows = await self._session.fetch(
+                f"SELECT c.id, k.position FROM unnest($1::uuid[], $2::int4[]) WITH ORDINALITY "
+                f"AS k(key, chunk_index, position) JOIN {self._collection.documents} d ON d.key = k.key "
+                f"JOIN {self._collection.chunk_table} c ON c.document = d.id AND c.chunk_index = k.chunk_index",
+                [document_key(key.scope, key.document_id) for key in unknown],
+                [key.chunk_index for key in unknown],
+            )
+            self._ids |= {unknown[row["position"] - 1]: row["id"] for row in rows}
+        return [self._ids[key] for key in keys if key in self._ids]
+
+    def _distance(self, query: str, *, half_dimensions: int | None = None) -> str:
+        return distance_sql(
+            self._collection.info.distance,
+            self._collection.engine,
+            self._extension,
+            query,
+            half_dimensions=half_dimensions,
+        )
+
+
+def _terms(text: str) -> dict[int, int]:
+    return {term_key(token): times for token, times in counts(tokenize(text)).items()}

