@@ -137,11 +137,12 @@ def cluster_floor(text: str, begin: int, position: int) -> int:
     safe = position - 1
     while safe > begin and not _is_simple(text[safe - 1], text[safe]):
         safe -= 1
-    last = begin
-    # A break depends on no character behind the one it stands before, so the search may end there.
-    for found in patterns().cluster.finditer(text, safe, position + 1):
+    last = 0
+    # A break depends on no character behind the one it stands before, so the search may end there. It is made on a
+    # copy, because for flags the engine looks back as far as there are any: to the start of the text.
+    for found in patterns().cluster.finditer(text[safe : position + 1]):
         last = int(found.start())
-    return max(begin, last)
+    return safe + last
 
 
 def splits_cluster(text: str, begin: int, position: int) -> bool:
@@ -152,8 +153,8 @@ def splits_cluster(text: str, begin: int, position: int) -> bool:
 
 def cluster_end(text: str, position: int, limit: int) -> int:
     """End of the grapheme cluster that starts at `position`, at most `limit`."""
-    found = patterns().cluster.match(text, position, limit)
-    return int(found.end()) if found else limit
+    found = patterns().cluster.match(text[position:limit])
+    return position + int(found.end()) if found else limit
 
 
 def first_solid(text: str, begin: int, end: int) -> int:

@@ -135,9 +135,7 @@ def header(citation: Citation, *, show_base: bool, show_document: bool) -> str:
         parts.append(f"knowledge base {clean_inline(citation.knowledge_base)}")
     if show_document:
         parts.append(f"document {clean_inline(citation.document_id, limit=512)}")
-    if citation.also_in:
-        others = sorted({clean_inline(place.source) for place in citation.also_in})
-        parts.append(
-            "also in " + " and ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
-        )
+    if others := sorted({place.source for place in citation.also_in} - {citation.source}):
+        listed = " and ".join(map(clean_inline, others[:5]))
+        parts.append(f"also in {listed}" + (f" and {len(others) - 5} more" if len(others) > 5 else ""))
     return f"[{citation.number}] ({', '.join(parts)})"

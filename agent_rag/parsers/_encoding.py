@@ -205,7 +205,7 @@ def _reads_western(text: str) -> bool:
 
 
 def _reads_turkish(western: str) -> bool:
-    """Windows-1254 puts ı ş ğ İ Ş Ğ where windows-1252 has six letters that only Icelandic uses much, beside á and é."""
+    """Windows-1254 has ı ş ğ İ Ş Ğ where windows-1252 has six letters that only Icelandic uses, beside á and é."""
     six = sum(western.count(char) for char in "ýþðÝÞÐ")
     letters = sum(char in _WESTERN_LETTERS for char in western)
     return six * 4 > letters and not any(char in western for char in "áéíóúæÁÉÍÓÚÆ")

@@ -113,7 +113,11 @@ class XlsxReader:
             if not children:
                 continue
             value = cell[children - 1]
-            text = self._value(value.text or "", cell) if value.tag == _VALUE else self._other(cell)
+            tag = value.tag
+            if tag == _VALUE:
+                text = self._value(value.text or "", cell)
+            else:
+                text = rich_text(value) if tag == _INLINE else self._other(cell)
             if text:
                 columns.append(column)
                 texts.append(text)
@@ -132,7 +136,7 @@ class XlsxReader:
         return _typed_text(raw, kind)
 
     def _other(self, cell: Element) -> str:
-        """A cell that does not end in its value: an inline string, a formula without a value, an extension."""
+        """A cell that ends in something else: a formula without a value, an extension."""
         if cell.tag != _CELL:
             return ""
         inline = cell.find(_INLINE)

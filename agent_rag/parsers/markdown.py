@@ -9,7 +9,8 @@ from ..documents import Heading, Section
 from .text import DecodingParser, one_section
 
 _MARK = re.compile(
-    r"^ {0,3}(?:(?P<atx>#{1,6})(?:[ \t]+(?P<title>[^\n]*))?|(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)|(?P<under>=+|-+))[ \t]*$",
+    r"^ {0,3}(?:(?P<atx>#{1,6})(?:[ \t]+(?P<title>[^\n]*))?"
+    r"|(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)|(?P<under>=+|-+))[ \t]*$",
     re.M,
 )
 _CLOSING_HASHES = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")

@@ -22,11 +22,12 @@ _PIECE = 64 * 1024
 
 
 class XMLParser(DecodingParser):
-    """An outline with one line per element: indented name, attributes, text. One Section, metadata ``{"format": "xml"}``.
+    """An outline with one line per element: indented name, attributes, text.
 
-    Elements that hold elements are headings down to the third level, so a chunk knows the path above it. Text with
-    inline markup stays one line. External entities are not read, and entities that expand without end are an error.
-    Markup that is broken or nested beyond libxml2's 256 levels leaves the text between the tags.
+    One Section, metadata ``{"format": "xml"}``. Elements that hold elements are headings down to the third level, so a
+    chunk knows the path above it. Text with inline markup stays one line. External entities are not read, and entities
+    that expand without end are an error. Markup that is broken or nested beyond libxml2's 256 levels leaves the text
+    between the tags.
     """
 
     format_name = "XML"

@@ -299,10 +299,12 @@ class Table:
         self, vector: Sequence[float], limit: int, where: FilterLike | None, keys: Sequence[ChunkKey] | None
     ) -> list[Scored]:
         query = query_vector(self.info.name, self.info.dimensions, vector).astype(np.float64)
-        rows = self._rows(where)
-        if keys is not None:
-            wanted = [row for key in keys if (row := self._row_of(key)) is not None]
-            rows = np.intersect1d(rows, np.array(wanted, dtype=np.intp))
+        if keys is None:
+            rows = self._rows(where)
+        else:
+            found = [row for key in dict.fromkeys(keys) if (row := self._row_of(key)) is not None]
+            rows, mask = np.array(found, dtype=np.intp), self._mask(where)
+            rows = rows if mask is None else rows[mask[rows]]
         if self.info.distance == "Cosine":
             query /= np.linalg.norm(query) or 1.0
             rows = self._likely(rows, query, limit)
@@ -317,7 +319,8 @@ class Table:
         few = len(rows) < self.row_count // 8
         scores = held[rows] @ query.astype(np.float32) if few else (held @ query.astype(np.float32))[rows]
         cut = np.partition(scores, len(rows) - limit)[len(rows) - limit]
-        return rows[scores >= cut - _NEAR]
+        likely: Rows = rows[scores >= cut - _NEAR]
+        return likely
 
     def _similarities(self, rows: Rows, query: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Cosine, dot product or negated distance of each row, in 64-bit floats."""

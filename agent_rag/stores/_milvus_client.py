@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import threading
@@ -47,6 +48,7 @@ _UNAVAILABLE_CODES = frozenset({2})
 _MISSING_CODES = frozenset({4, 100})
 _NUMBER_SPACE = 2**62 + 1
 
+_log = logging.getLogger(__name__)
 _open_paths: set[Path] = set()
 _open_paths_lock = threading.Lock()
 
@@ -318,18 +320,26 @@ class Connection:
             schema.add_field(name, data.ARRAY, element_type=data.VARCHAR, max_capacity=4_096, max_length=65_535)
 
     def _create(self, collection: str, schema: Any, indexes: Any) -> None:
+        options = {} if self.options.is_local else {"num_shards": 1}
         try:
-            self.call(
-                "create_collection",
-                collection,
-                schema=schema,
-                index_params=indexes,
-                consistency_level="Strong",
-                **({} if self.options.is_local else {"num_shards": 1}),
-            )
+            self.call("create_collection", collection, schema=schema, consistency_level="Strong", **options)
         except StoreError:
             if not self.has(collection):  # else another process was quicker
                 raise
+        for index in indexes:
+            self._create_index(collection, index)
+        self.load(collection)
+
+    def _create_index(self, collection: str, index: Any) -> None:
+        one = self.pymilvus.MilvusClient.prepare_index_params()
+        one.add_index(index.field_name, **index.get_index_configs())
+        try:
+            # Without waiting, which pymilvus does in steps of half a second per index; loading waits for them.
+            self.call("create_index", collection, one, sync=False)
+        except StoreError as error:
+            if index.field_name not in (TOKEN_LIST, TERMS):
+                raise
+            _log.warning("no index on %s.%s, so filters read all rows: %s", collection, index.field_name, error)
 
 
 def _locked(path: Path) -> StoreLockedError:

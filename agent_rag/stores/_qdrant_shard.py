@@ -50,7 +50,7 @@ NUMBER = "g"
 PAGE = 1_000
 # Recall of the graph that `optimize` builds, at 100k chunks: .893 with the engine's default, .953 with 512.
 _SEARCH_WIDTH = 512
-_FAST_CHUNKS, _FAST_LIMIT, _FAST_CANDIDATES = 300_000, 100, 1_000
+_FAST_CHUNKS, _FAST_LIMIT, _FAST_CANDIDATES, _FAST_DOCUMENTS = 300_000, 100, 1_000, 10
 
 
 class CollectionFile(CollectionInfo):
@@ -145,6 +145,13 @@ class Shard:
         lists = len(request.vectors) + len(request.texts)
         few = request.limit <= _FAST_LIMIT and lists * request.candidates <= _FAST_CANDIDATES
         return counted and few and self.table.chunks * max(len(request.vectors), 1) <= _FAST_CHUNKS
+
+    def deletes_fast(self, document_ids: Sequence[str]) -> bool:
+        """Whether deleting takes less than 20 ms: 0.1 for a document of 10 chunks."""
+        if len(document_ids) > _FAST_DOCUMENTS:
+            return False
+        heads = (self.table.heads[name] for document_id in document_ids for name in self.table.find(document_id))
+        return sum(head.count for head in heads) <= _FAST_LIMIT
 
     def mark_dirty(self) -> None:
         """Called before a write: from now on a crash leaves something to clear up."""

@@ -31,7 +31,7 @@ from ._folder_lock import FolderLock
 from ._qdrant_schema import PreparedDocument
 from ._qdrant_shard import CollectionFile, Shard
 from ._qdrant_table import MAX_INDEX, Name
-from ._qdrant_worker import Busy, Steps, Worker
+from ._qdrant_worker import Busy, Steps, Worker, run_out
 from ._qdrant_writer import ShardWriter
 from ._records import closed_store, unknown_collection
 from .base import CollectionInfo, RetrieveRequest, StoreHealth
@@ -208,6 +208,12 @@ class EdgeEngine:
                 names = shard.names_matching(found, metadata_filter)
             return names, (yield from writer.delete(names))
 
+        opened = self._shards.get(name)
+        if opened is not None and document_ids is not None and opened[0].deletes_fast(document_ids):
+            with contextlib.suppress(Busy):
+                done = self._running().now(lambda: run_out(steps(*self._opened(name))))
+                await asyncio.sleep(0)
+                return done
         return await self._change(name, steps)
 
     async def retrieve(self, name: str, request: RetrieveRequest) -> list[VectorSearchResult]:

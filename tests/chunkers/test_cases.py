@@ -102,7 +102,7 @@ async def test_token_windows_keep_characters_whole(text: str, size: int) -> None
     for chunk in chunks:
         assert chunk.span is not None
         if chunk.span[0] not in starts:
-            cluster = regex.match(r"\X", text, max(start for start in starts if start < chunk.span[0]))
+            cluster = regex.match(r"\X", text, pos=max(start for start in starts if start < chunk.span[0]))
             assert length(cluster[0]) > size
 
 
@@ -238,12 +238,12 @@ async def test_a_real_tokenizer_sizes_the_chunks() -> None:
 async def test_time_grows_with_the_text(cls: type[ChunkerBase]) -> None:
     """No input is quadratic: unbroken letters, marks on one letter, blanks, quotes, brackets, one wide character."""
     texts = [
-        "k" * 400_000,
-        "e" + "\u0301" * 400_000,
-        " \n" * 200_000 + "x",
-        "> " * 200_000,
-        "[" * 400_000,
-        "🇩" * 200_000,
+        "k" * 60_000,
+        "e" + "\u0301" * 60_000,
+        " \n" * 30_000 + "x",
+        "> " * 30_000,
+        "[" * 60_000,
+        "🇩" * 30_000,
     ]
     for text in texts:
         started = time.perf_counter()
@@ -251,4 +251,4 @@ async def test_time_grows_with_the_text(cls: type[ChunkerBase]) -> None:
         chunks = await chunks_of(cls(), text)
 
         assert chunks
-        assert time.perf_counter() - started < 10, text[:8]
+        assert time.perf_counter() - started < 3, text[:8]

@@ -408,7 +408,8 @@ class TestImages:
 
     async def test_a_text_only_model_gets_the_caption(self) -> None:
         """Name and caption, no base64."""
-        rag = static(FactBase(hits=[hit(picture(caption="OCR: 400 V")), hit(picture("b.png", None), index=4)]))
+        hits = [hit(picture(caption="OCR: 400 V")), hit(picture("b.png", None), index=4)]
+        rag = static(FactBase(hits=hits), collapse_duplicates=False)
 
         hint = await rag.hint(rag.start_turn("hello"))
 

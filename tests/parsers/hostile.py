@@ -87,8 +87,8 @@ def recursive_form() -> bytes:
     """A form that draws itself twice."""
     drawing = b"/X Do /X Do"
     form = (
-        b"<</Type/XObject/Subtype/Form/BBox[0 0 10 10]/Resources<</XObject<</X 101 0 R>>>>/Length %d>>stream\n%s\nendstream"
-        % (len(drawing), drawing)
+        b"<</Type/XObject/Subtype/Form/BBox[0 0 10 10]/Resources<</XObject<</X 101 0 R>>>>/Length %d>>"
+        b"stream\n%s\nendstream" % (len(drawing), drawing)
     )
     return raw_pdf([drawing], resources=b"/XObject<</X 101 0 R>>", extra={101: form})
 
@@ -98,7 +98,7 @@ def recursive_pages() -> bytes:
 
 
 def fan_out_pages(levels: int = 11, width: int = 4) -> bytes:
-    """A page tree in which every level names the next one `width` times: width ** levels pages in a few hundred bytes."""
+    """A page tree in which every level names the next one `width` times: width ** levels pages in 1 kB."""
     objects = {1: b"<</Type/Catalog/Pages 2 0 R>>"}
     for level in range(levels):
         kids = b"%d 0 R " % (level + 3) * width

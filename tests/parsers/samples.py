@@ -102,7 +102,8 @@ def ods_sample() -> bytes:
     )
     content = (
         f'<?xml version="1.0" encoding="UTF-8"?><office:document-content {names}><office:body><office:spreadsheet>'
-        f'<table:table table:name="Rain">{rows}</table:table></office:spreadsheet></office:body></office:document-content>'
+        f'<table:table table:name="Rain">{rows}</table:table></office:spreadsheet></office:body>'
+        "</office:document-content>"
     )
     kind = "application/vnd.oasis.opendocument.spreadsheet"
     manifest = (
@@ -147,7 +148,7 @@ def email_sample() -> bytes:
     )
     message.set_content("The table is attached.\n")
     message.add_alternative("<p>The <b>table</b> is attached.</p>", subtype="html")
-    message.add_attachment("City,Rain mm\nOslo,763\n".encode(), maintype="text", subtype="csv", filename="rain.csv")
+    message.add_attachment(b"City,Rain mm\nOslo,763\n", maintype="text", subtype="csv", filename="rain.csv")
     return message.as_bytes()
 
 

@@ -96,7 +96,8 @@ def test_the_locale_has_no_say(tmp_path: Path) -> None:
     """P29: the same under LC_ALL=C without Python's UTF-8 mode."""
     script = (
         "import asyncio, sys; from agent_rag.parsers import parser_for\n"
-        "for name, data in [('a.txt', 'café – “naïve”'.encode('cp1252')), ('b.json', '{\"城市\":\"北京\"}'.encode())]:\n"
+        "files = [('a.txt', 'café – “naïve”'.encode('cp1252')), ('b.json', '{\"城市\":\"北京\"}'.encode())]\n"
+        "for name, data in files:\n"
         "    text = asyncio.run(parser_for(name, data=data).parse(data, name))[0].text\n"
         "    sys.stdout.buffer.write(text.encode() + b'\\n')\n"
     )

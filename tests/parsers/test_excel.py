@@ -222,7 +222,7 @@ def _as_text(value: Any) -> str:
         return str(value).upper()
     if isinstance(value, float):
         value = value or 0.0  # -0.0
-        return f"{Decimal(repr(value)):.0f}" if value.is_integer() and abs(value) < 1e20 else repr(value)
+        return f"{Decimal(repr(value)):.0f}" if value.is_integer() and abs(value) < 1e25 else repr(value)
     if isinstance(value, dt.datetime):
         return value.isoformat(" ").removesuffix(" 00:00:00")
     return str(value).strip()

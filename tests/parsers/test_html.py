@@ -15,8 +15,8 @@ async def test_a_page_keeps_its_structure() -> None:
     """Headings with offsets, lists, links, code, images; boilerplate, scripts and what is hidden are out."""
     page = """<!doctype html><html><head><title> Rain
       book </title><style>b{}</style></head><body><nav>NAV</nav><header>SITE</header>
-    <main><header><h1>Rain <em>here</em></h1></header><p>See <a href="http://x.y/a b">the list</a>, <code>a|b</code> and<br>
-    more.</p><ul><li>one<ul><li>nested</li></ul></li><li><p>two</p></li></ul><ol start=3><li>three<li>four</ol>
+    <main><header><h1>Rain <em>here</em></h1></header><p>See <a href="http://x.y/a b">the list</a>, <code>a|b</code>
+    and<br>more.</p><ul><li>one<ul><li>nested</li></ul></li><li><p>two</p></li></ul><ol start=3><li>three<li>four</ol>
     <pre><code class="language-python">def f():
     return 1 &lt; 2</code></pre><h2>Wind</h2><img src="a.png" alt="An  arrow"><div hidden>HID</div>
     <p style="display:none">HID</p><template>HID</template><noscript>HID</noscript><script>HID()</script>
@@ -26,7 +26,8 @@ async def test_a_page_keeps_its_structure() -> None:
 
     assert section.text == (
         "# Rain here\n\nSee [the list](http://x.y/a%20b), `a|b` and\nmore.\n\n- one\n  - nested\n- two\n\n"
-        "3. three\n4. four\n\n```python\ndef f():\n    return 1 < 2\n```\n\n## Wind\n\n![An arrow](a.png)\n\nTerm\n\nMeaning"
+        "3. three\n4. four\n\n```python\ndef f():\n    return 1 < 2\n```\n\n## Wind\n\n"
+        "![An arrow](a.png)\n\nTerm\n\nMeaning"
     )
     assert section.metadata == {"format": "markdown", "title": "Rain book"}
     assert [(h.level, h.title, section.text[h.offset :][:6]) for h in section.headings] == [

@@ -107,8 +107,8 @@ async def test_two_columns_are_read_one_after_the_other() -> None:
     text = " ".join((await _texts(raw_pdf([pdf_lines(*rows)])))[0].split())
 
     assert text == (
-        "A title across both of the columns of this page Left one left two left three. Right one right two right three. "
-        "A footer across both of the columns of this page"
+        "A title across both of the columns of this page Left one left two left three. "
+        "Right one right two right three. A footer across both of the columns of this page"
     )
 
 
@@ -316,8 +316,8 @@ async def test_values_of_form_fields_are_read() -> None:
         b"/Annots[101 0 R]>>",
         101: b"<</Type/Annot/Subtype/Widget/FT/Tx/T(a)/V(Filled in by hand)/Rect[72 600 300 620]/F 4/P 10 0 R"
         b"/AP<</N 102 0 R>>>>",
-        102: b"<</Type/XObject/Subtype/Form/BBox[0 0 228 20]/Resources<</Font<</F1 3 0 R>>>>/Length %d>>stream\n%s\nendstream"
-        % (len(look), look),
+        102: b"<</Type/XObject/Subtype/Form/BBox[0 0 228 20]/Resources<</Font<</F1 3 0 R>>>>/Length %d>>"
+        b"stream\n%s\nendstream" % (len(look), look),
     }
 
     text = (await _texts(raw_pdf([pdf_lines((72, 700, "Name:"))], extra=extra)))[0]

@@ -79,8 +79,8 @@ class TestMarkdown:
     async def test_headings_have_offsets_and_paths(self) -> None:
         """ATX, closed ATX and setext; code fences, rules and tables are none."""
         text = (
-            "# One\n\ntext\n\n## Two *bold* [link](u) ##\n\n```sh\n# comment\n```\n\nThree\n-----\n\n| a | b |\n| - | - |\n"
-            "\n- item\n---\n\n~~~\n## no\n```\n~~~\n\n#hashtag\n    # code\n### Four\n"
+            "# One\n\ntext\n\n## Two *bold* [link](u) ##\n\n```sh\n# comment\n```\n\nThree\n-----\n\n"
+            "| a | b |\n| - | - |\n\n- item\n---\n\n~~~\n## no\n```\n~~~\n\n#hashtag\n    # code\n### Four\n"
         )
 
         section = (await MarkdownParser().parse(text.encode(), "a.md"))[0]

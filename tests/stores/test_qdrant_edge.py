@@ -234,7 +234,8 @@ def version(name: int, count: int) -> list[VectorRecord]:
     return [record("doc", n, f"v{name}", metadata={"v": name}, total=count) for n in range(count)]
 
 
-@pytest.mark.parametrize(("low", "high", "versions"), [(40, 60, 30), (2_900, 3_100, 4)])
+@pytest.mark.parametrize(("low", "high", "versions"), [(40, 60, 30), (2_900, 3_100, 3)])
+@pytest.mark.slow
 async def test_readers_see_one_whole_version(tmp_path: Path, low: int, high: int, versions: int) -> None:
     """While a document of 50 or of 3,000 chunks is replaced, each search gives all chunks of one version."""
     rng = random.Random(1)
