@@ -1,4 +1,4 @@
-"""The command ``agent-rag``: ingest, sync, search, ask, list, delete, copy and doctor.
+"""The command ``agent-rag``: ingest, sync, search, ask, list, delete, copy, mcp and doctor.
 
 Exit codes: 0 done; 1 something failed (the output says what); 2 wrong usage, or nothing to do; 130 interrupted.
 """
@@ -207,6 +207,49 @@ def copy(
         console.show_copied(report, as_json=as_json)
 
     _guarded(work, as_json)
+
+
+@app.command()
+def mcp(
+    kb: Annotated[
+        list[str] | None, typer.Option("--kb", "-k", help="Knowledge base to offer; may be repeated; default: all.")
+    ] = None,
+    config: Config = None,
+    http: Annotated[bool, typer.Option("--http", help="Serve streamable HTTP instead of stdio.")] = False,
+    host: Annotated[str, typer.Option(help="Address to bind; others than loopback need a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port of the HTTP server.")] = 8765,
+    token: Annotated[
+        str | None, typer.Option(envvar="AGENT_RAG_MCP_TOKEN", help="Bearer token that HTTP clients must send.")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option("--allow-origin", help="Origin header to accept; may be repeated.")
+    ] = None,
+) -> None:
+    """Offer knowledge bases to MCP clients, read-only: over stdio, or HTTP."""
+
+    async def work() -> None:
+        from . import mcp as server_of
+
+        settings = load_settings(config)
+        names = kb or list(settings.knowledge_bases) or [settings.choose(None)[0]]
+        async with contextlib.AsyncExitStack() as stack:
+            stores: dict[str, Any] = {}
+            bases = []
+            for name in names:
+                chosen, found = settings.choose(name)
+                if found.store not in stores:  # an embedded folder can be opened only once
+                    stores[found.store] = await stack.enter_async_context(open_store(found, folder=settings.folder))
+                bases.append(knowledge_base_from(chosen, found, stores[found.store]))
+            server = server_of.build_server(bases)
+            if http:
+                typer.echo(f"serving http://{host}:{port}/mcp", err=True)
+                await server_of.serve_http(
+                    server, host=host, port=port, token=token, allowed_origins=allow_origin or ()
+                )
+            else:
+                await server_of.serve_stdio(server)
+
+    _guarded(work, as_json=False)
 
 
 @app.command()

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any, ClassVar
 
 from ..documents import Section
-from ._text import Piece, SizedChunker
+from ._text import Piece, SizedChunker, SizeParameters
 from ._windows import Span
 from .code import CodeChunker, language_of
 from .json import JSONChunker
@@ -46,6 +46,9 @@ class AutoChunker(SizedChunker):
     RecursiveChunker. `overlap` counts for Markdown and plain text only."""
 
     chunker_type: ClassVar[str] = "auto"
+
+    class Parameters(SizeParameters):
+        """Given on to the chunker of each format."""
 
     def __init__(self, parameters: Any = None, *, length: LengthFunction | str | None = None, **options: Any) -> None:
         super().__init__(parameters, length=length, **options)

@@ -93,6 +93,6 @@ def from_function(
     """
     function = split if callable(split) else split.split
     if name is None:
-        defined = split if hasattr(split, "__qualname__") else type(split)
-        name = f"{defined.__module__}.{defined.__qualname__}"
+        defined: Any = split if hasattr(split, "__qualname__") else type(split)
+        name = f"{getattr(defined, '__module__', None) or 'builtins'}.{defined.__qualname__}"
     return FunctionChunker(FunctionChunker.Parameters(name=name), split=function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ..documents import Section
-from ._text import SizedChunker
+from ._text import SizedChunker, SizeParameters
 from ._windows import Span
 
 
@@ -19,6 +19,9 @@ class RecursiveChunker(SizedChunker):
     """
 
     chunker_type: ClassVar[str] = "recursive"
+
+    class Parameters(SizeParameters):
+        """Sizes in characters, or in the unit of `length`."""
 
     def split(self, section: Section) -> list[Span]:
         breaks = [heading.offset for heading in section.headings]

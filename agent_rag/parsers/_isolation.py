@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import pickle
 import threading
 import weakref
 from collections.abc import Awaitable, Callable
@@ -73,8 +72,13 @@ class _Workers:
     def _execute(self, job: Job) -> Outcome:
         if job.cancelled:
             return Outcome("cancelled")
+        try:
+            frame = job.frame()
+        except Exception as error:
+            return Outcome("unloadable", detail=f"{type(error).__name__}: {error}")
         worker = self._take()
-        outcome = worker.run(job)
+        outcome = worker.run(job, frame)
+        del frame
         self._give_back(worker, outcome)
         return outcome
 
@@ -189,8 +193,7 @@ class ParserPool:
             self._finalizer.detach()
             self._start()
         limit = self.timeout_s if timeout_s is None else timeout_s
-        frame = await asyncio.to_thread(_packed, function, arguments)
-        job = Job(frame, limit)
+        job = Job((os.getcwd(), function, arguments), limit)
         try:
             outcome = await self._workers.submit(job)
         except asyncio.CancelledError:
@@ -260,13 +263,6 @@ def shared_pool() -> ParserPool:
 
 class _NotPortableError(Exception):
     """A function or argument cannot be sent to a worker."""
-
-
-def _packed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
-    try:
-        return pickle.dumps((os.getcwd(), function, arguments), protocol=5)
-    except Exception as error:
-        raise _NotPortableError(f"{type(error).__name__}: {error}") from error
 
 
 def _unwrapped(outcome: Outcome, filename: str, timeout_s: float, memory_mb: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import select
 import shutil
 import signal
 import subprocess
@@ -44,14 +45,18 @@ class Outcome:
 
 
 class Job:
-    """A frame for a worker, which another thread may cancel."""
+    """A call for a worker, ``(folder, function, arguments)``, which another thread may cancel."""
 
-    def __init__(self, frame: bytes, timeout_s: float) -> None:
-        self.frame = frame
+    def __init__(self, call: tuple[Any, ...], timeout_s: float) -> None:
+        self._call = call
         self.timeout_s = timeout_s
         self.cancelled = False
         self._worker: WorkerProcess | None = None
         self._lock = threading.Lock()
+
+    def frame(self) -> bytes:
+        """Raises: what pickle raises for a call that cannot travel."""
+        return pickle.dumps(self._call, protocol=5)
 
     def attach(self, worker: WorkerProcess) -> bool:
         """Returns: False when the job was cancelled before it began."""
@@ -86,6 +91,7 @@ class WorkerProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
+                bufsize=0,  # a buffer could hold the start of an answer while poll waits for it
                 env={**os.environ, "TMPDIR": str(self._folder), "PYTHONUTF8": "1", "OMP_THREAD_LIMIT": "1"},
                 start_new_session=True,
             )
@@ -99,11 +105,11 @@ class WorkerProcess:
         served = outcome.kind in ("result", "error", "unloadable") and not outcome.retire
         return served and self._jobs < _JOBS_PER_PROCESS and self.alive()
 
-    def run(self, job: Job) -> Outcome:
+    def run(self, job: Job, frame: bytes) -> Outcome:
         """Send the job and wait for its outcome; never longer than its time limit."""
         try:
             self._wait_until_ready(job)
-            return self._run(job)
+            return self._run(job, frame)
         finally:
             job.detach()
 
@@ -115,12 +121,12 @@ class WorkerProcess:
             raise ParserCrashedError(f"a parser worker cannot start: {self._last_words() or 'no message'}")
         self._ready = True
 
-    def _run(self, job: Job) -> Outcome:
+    def _run(self, job: Job, frame: bytes) -> Outcome:
         if not job.attach(self):
             return Outcome("cancelled")
         self._jobs += 1
         self._ended_by = None
-        answer = self._exchange(job.frame, job.timeout_s)
+        answer = self._exchange(frame, job.timeout_s)
         if job.cancelled:
             return Outcome("cancelled")
         if answer is None:
@@ -131,29 +137,49 @@ class WorkerProcess:
 
     def _exchange(self, frame: bytes | None, timeout_s: float) -> bytes | None:
         """Returns: the answer, or None when the process ended first."""
-        done = threading.Event()
-        watch = threading.Thread(target=self._watch, args=(done, time.monotonic() + timeout_s), daemon=True)
-        watch.start()
+        deadline = time.monotonic() + timeout_s
         try:
             if frame is not None:
                 write_frame(self._stdin, frame)
-            return read_frame(self._stdout)
+            if hasattr(select, "poll"):
+                self._wait_for_answer(deadline)
+                return read_frame(self._stdout)
+            return self._read_watched(deadline)
         except (OSError, ValueError):
             return None
+
+    def _wait_for_answer(self, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(self._stdout, select.POLLIN)
+        while not poll.poll(_WATCH_S * 1000):
+            if self._killed_over_limit(deadline):
+                return
+
+    def _read_watched(self, deadline: float) -> bytes | None:
+        """Windows cannot wait for a pipe with a timeout: another thread watches."""
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(_WATCH_S) and not self._killed_over_limit(deadline):
+                pass
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            return read_frame(self._stdout)
         finally:
             done.set()
-            watch.join()
+            watcher.join()
 
-    def _watch(self, done: threading.Event, deadline: float) -> None:
-        while not done.wait(_WATCH_S):
-            if time.monotonic() > deadline:
-                self._ended_by = "timeout"
-            elif self._resident_mb() > self._memory_mb:
-                self._ended_by = "memory"
-            else:
-                continue
-            self.kill()
-            return
+    def _killed_over_limit(self, deadline: float) -> bool:
+        if time.monotonic() > deadline:
+            self._ended_by = "timeout"
+        elif self._resident_mb() > self._memory_mb:
+            self._ended_by = "memory"
+        else:
+            return False
+        self.kill()
+        return True
 
     def _resident_mb(self) -> int:
         try:

@@ -36,17 +36,27 @@ class Reply(NamedTuple):
 
 def read_frame(stream: BinaryIO) -> bytes | None:
     """The next frame, or None when the stream has ended."""
-    header = stream.read(_LENGTH.size)
-    if len(header) < _LENGTH.size:
-        return None
-    size = _LENGTH.unpack(header)[0]
-    frame = stream.read(size)
-    return frame if len(frame) == size else None
+    header = _read(stream, _LENGTH.size)
+    return _read(stream, _LENGTH.unpack(header)[0]) if header else None
+
+
+def _read(stream: BinaryIO, size: int) -> bytes | None:
+    """Exactly `size` bytes, also from an unbuffered pipe, which gives what it has."""
+    data = stream.read(size)
+    if len(data) == size:
+        return data
+    pieces = bytearray(data)
+    while data and len(pieces) < size:
+        data = stream.read(size - len(pieces))
+        pieces += data
+    return bytes(pieces) if len(pieces) == size else None
 
 
 def write_frame(stream: BinaryIO, frame: bytes) -> None:
-    stream.write(_LENGTH.pack(len(frame)))
-    stream.write(frame)
+    for piece in (_LENGTH.pack(len(frame)), frame):
+        view = memoryview(piece)
+        while view:
+            view = view[stream.write(view) :]
     stream.flush()
 
 
@@ -67,14 +77,15 @@ def main(memory_mb: int, folder: str) -> None:
     _isolation.mark_as_isolated()
     _limit_memory(memory_mb)
     write_frame(replies, pickle.dumps(Reply("ready", "", [], False)))
-    while (frame := read_frame(sys.stdin.buffer)) is not None:
-        answer = _serve(frame, log, memory_mb)
-        del frame
-        write_frame(replies, answer)
+    with asyncio.Runner() as runner:
+        while (frame := read_frame(sys.stdin.buffer)) is not None:
+            answer = _serve(frame, log, memory_mb, runner)
+            del frame
+            write_frame(replies, answer)
     shutil.rmtree(folder, ignore_errors=True)  # the pipe closes by itself only when the parent was killed
 
 
-def _serve(frame: bytes, log: _LogCollector, memory_mb: int) -> bytes:
+def _serve(frame: bytes, log: _LogCollector, memory_mb: int, runner: asyncio.Runner) -> bytes:
     try:
         folder, function, arguments = pickle.loads(frame)
     except MemoryError:
@@ -85,7 +96,7 @@ def _serve(frame: bytes, log: _LogCollector, memory_mb: int) -> bytes:
         os.chdir(folder)  # a relative path means the same here as for the caller
         result = function(*arguments)
         if inspect.iscoroutine(result):
-            result = asyncio.run(result)
+            result = runner.run(result)
         return pickle.dumps(Reply("result", result, log.take(), _resident_mb() > memory_mb // 2))
     except MemoryError as error:
         return pickle.dumps(Reply("memory", str(error), log.take(), True))

@@ -116,8 +116,9 @@ def read_ranking(answer: Any, count: int) -> list[int]:
     Raises: RerankError: no ranking was found.
     """
     found = [ids for value in _values(answer) if (ids := _ids(value, count))]
-    if not found and isinstance(answer, str) and (chain := _CHAIN.search(answer)):
-        found = [_ids(re.findall(r"\d+", chain[0]), count)]
+    chain = _CHAIN.search(answer) if isinstance(answer, str) else None
+    if chain is not None and (not found or ">" in chain[0]):
+        found.append(_ids(re.findall(r"\d+", chain[0]), count))
     if not found or not (best := max(found, key=len)):
         raise RerankError(f"the model answered no ranking of {count} candidates: {str(answer)[:120]!r}")
     return best

@@ -96,9 +96,7 @@ class Writer:
             return
         ids = [row[ID] for row in self._connection.scan(chunks, "", [ID])]
         live = self._heads.by_number({parse_row_id(one)[0] for one in ids})
-        dead = [
-            one for one in ids if (at := parse_row_id(one))[0] not in live or not live[at[0]].head.has(at[1])
-        ]
+        dead = [one for one in ids if (at := parse_row_id(one))[0] not in live or not live[at[0]].head.has(at[1])]
         self._connection.delete(chunks, dead)
 
     # --- publishing ---
@@ -176,9 +174,7 @@ class Writer:
         head = stored.head
         replaced = [chunk.index for chunk in document.chunks if head.has(chunk.index)]
         ids = [chunk_row_id(head.number, index) for index in replaced]
-        old = decode(
-            sparse_of_row(row) for row in self._connection.get(self._reader.chunks_name, ids, [SPARSE])
-        )
+        old = decode(sparse_of_row(row) for row in self._connection.get(self._reader.chunks_name, ids, [SPARSE]))
         for piece in self._connection.pieces(list(self._rows(head.number, document.chunks))):
             self._connection.upsert(self._reader.chunks_name, piece)
         lowest = min((start for start, _ in head.runs), default=None)

@@ -105,14 +105,15 @@ async def test_a_large_list_is_divided_at_its_items() -> None:
 
 async def test_only_prose_is_repeated() -> None:
     """The end of a paragraph is repeated before a block that has room for it; code is not."""
-    text = "One sentence here. Two words.\n\nThree more words follow here.\n\n```\nsome code\n```\n\nThe end of it all now.\n"
+    prose = "One sentence here. Two words.\n\nThree more words follow here.\n\n"
+    text = prose + "```\nsome code\n```\n\nThe end of it all now.\n"
 
     chunks = await chunks_of(text, chunk_size=44, overlap=14)
 
     assert [chunk.text.strip() for chunk in chunks] == [
         "One sentence here. Two words.",
         "Two words.\n\nThree more words follow here.",
-        "here.\n\n```\nsome code\n```",
+        "follow here.\n\n```\nsome code\n```",
         "The end of it all now.",
     ]
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import json
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -10,14 +15,25 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agent_rag.testing import StoreContract
+from agent_rag.errors import ConfigurationError, RecordError, StoreLockedError
+from agent_rag.filters import F
+from agent_rag.retrieval.lexical import tokenize
+from agent_rag.stores import MemoryStore
+from agent_rag.stores.base import RetrieveRequest
+from agent_rag.testing import StoreContract, assert_congruent, record
+from agent_rag.testing.records import document
 from agent_rag.testing.store_contract import MakeStore
+from tests.shared import needs_shared, retrieval_set
 
 pytest.importorskip("pymilvus", reason="pip install 'agent-rag-middleware[milvus]' to run this")
 pytest.importorskip("milvus_lite", reason="pip install 'agent-rag-middleware[milvus]' to run this")
 
+from agent_rag.stores._milvus_schema import MilvusDialect, chunks_of
 from agent_rag.stores.milvus import MilvusLiteStore
 
 SERVER = os.environ.get("AGENT_RAG_MILVUS_URL")
@@ -83,3 +99,262 @@ class TestMilvusEndpoint(StoreContract):
     @pytest.fixture
     def unavailable(self) -> MilvusLiteStore:
         return MilvusLiteStore(f"http://127.0.0.1:{_free_port()}", token="user:secret", timeout_s=3)
+
+
+# --- options and opening ---
+
+
+def test_wrong_options_are_refused() -> None:
+    """The message names what is allowed; a password in an address is not shown."""
+    with pytest.raises(ConfigurationError, match=r"ends in '\.db'"):
+        MilvusLiteStore("./folder")
+    with pytest.raises(ConfigurationError, match="COSINE"):
+        MilvusLiteStore(metric_type="cosine")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="batch_size=0"):
+        MilvusLiteStore(batch_size=0)
+    assert "secret" not in repr(MilvusLiteStore("http://user:secret@localhost:19530"))
+
+
+async def test_a_file_belongs_to_one_store_at_a_time(tmp_path: Path) -> None:
+    """The second one says which file and what to do, and the first goes on; after its end the file is free."""
+    path = tmp_path / "rag.db"
+    async with MilvusLiteStore(path) as first:
+        await first.create_collection("c", 4)
+
+        with pytest.raises(StoreLockedError, match=r"rag\.db is in use.*close it first"):
+            await MilvusLiteStore(path).__aenter__()
+        await first.insert("c", [record("a")])
+
+        assert await first.count("c") == 1
+    async with MilvusLiteStore(path) as second:
+        assert await second.count("c") == 1
+
+
+async def test_another_process_holds_the_file(tmp_path: Path) -> None:
+    """The lock is between processes too, and the error is the same."""
+    path = tmp_path / "rag.db"
+    holder = _start(_HOLD, str(path))
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "open\n"
+
+    try:
+        with pytest.raises(StoreLockedError, match="in this process or another one"):
+            await MilvusLiteStore(path).__aenter__()
+    finally:
+        holder.kill()
+        holder.communicate()
+
+    async with MilvusLiteStore(path) as store:
+        assert await store.list_collections() == ["held"]
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "ключ", "A", "a", "a_b", "a-b", "1", "x" * 300, "x" * 299 + "y", "a__heads", ""]
+)
+async def test_any_collection_name_works(tmp_path: Path, name: str) -> None:
+    """Names that Milvus does not take are encoded, and come back as they were."""
+    async with MilvusLiteStore(tmp_path / "rag.db") as store:
+        await store.create_collection(name, 4)
+        await store.insert(name, [record("a")])
+
+        assert await store.list_collections() == [name]
+        assert await store.count(name) == 1
+
+
+def test_different_names_are_stored_apart() -> None:
+    """No two names share a Milvus collection, also those that look like encodings of others."""
+    names = ["a b", "a_20_b", "a_b", "a__b", "ab", "AB", "x" * 300, "x" * 301, "_", "__", "5f"]
+
+    stored = {chunks_of(name) for name in names}
+
+    assert len(stored) == len(names)
+    assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,254}", one) for one in stored)
+
+
+# --- filters as text ---
+
+_values = st.one_of(st.text(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans())
+
+
+@given(field=st.text(min_size=1), value=_values, more=st.lists(_values, max_size=20), scans_text=st.booleans())
+def test_no_value_gets_into_an_expression(field: str, value: object, more: list[object], scans_text: bool) -> None:
+    """Whatever the caller's field and values are, an expression has field names, hashes, numbers and operators."""
+    dialect = MilvusDialect(scans_text=scans_text)
+    where = (F(field) == value) | ~F(field).in_(more) | F(field).contains(value) | (F(field) >= 1.5)
+
+    expression = dialect.condition(where)
+
+    word = r"x like|array_contains_any|not|and|or|[ngxy]|id|e[+-]?"
+    assert re.fullmatch(
+        rf'(?:"%\|[0-9a-f]{{16}}\|%"|"(?:n_)?[0-9a-f]{{16}}"|""|{word}|[-\d.]+|[()\[\],=!<>\s])*', expression
+    )
+
+
+async def test_too_many_filter_values_are_refused(tmp_path: Path) -> None:
+    """A list that does not fit in a field of Milvus raises, with the limit, before anything is written."""
+    async with MilvusLiteStore(tmp_path / "rag.db") as store:
+        await store.create_collection("c", 4)
+
+        with pytest.raises(RecordError, match="3,800"):
+            await store.insert("c", [record("a"), record("b", metadata={"tags": [str(n) for n in range(5_000)]})])
+
+        assert await store.list_documents("c") == []
+
+
+# --- metrics ---
+
+
+@pytest.mark.parametrize(("metric", "distance"), [("COSINE", "Cosine"), ("IP", "Dot"), ("L2", "Euclid")])
+async def test_every_metric_answers_as_the_reference(tmp_path: Path, metric, distance) -> None:
+    """Scores, order and ties are those of MemoryStore with the same distance."""
+    async with (
+        MilvusLiteStore(tmp_path / "rag.db", metric_type=metric) as store,
+        MemoryStore(distance=distance) as other,
+    ):
+        await assert_congruent(store, other, seed=5, operations=12, score_tolerance=1e-4)
+        await store.create_collection("c", 4)
+        info = await store.collection_info("c")
+
+        assert info is not None
+        assert info.distance == distance
+
+
+# --- keyword ---
+
+
+@pytest.mark.slow
+@needs_shared
+async def test_keyword_search_agrees_with_bm25s(tmp_path: Path) -> None:
+    """The same top 10 as bm25s (method "lucene", same tokens) on at least 99 % of the scifact queries, also after
+    deletions and after the average length has moved by far."""
+    corpus, queries, _ = retrieval_set("scifact_train")
+    texts = dict(sorted(corpus.items(), key=lambda item: len(item[1]))[::3])  # short ones first: the average grows
+    asked = list(queries.values())[:150]
+    async with MilvusLiteStore(tmp_path / "rag.db") as store:
+        await store.create_collection("c", 0)
+        for part in itertools.batched(texts.items(), 250) if sys.version_info >= (3, 12) else _batched(texts, 250):
+            await store.insert("c", [record(name, text=text, vector=()) for name, text in part])
+
+        whole = await _agreement(store, texts, asked)
+        gone = list(texts)[::7]
+        await store.delete_documents("c", gone)
+        reduced = await _agreement(store, {name: text for name, text in texts.items() if name not in set(gone)}, asked)
+
+    async with MilvusLiteStore(tmp_path / "rag.db") as store:
+        reopened = await _agreement(store, {name: text for name, text in texts.items() if name not in set(gone)}, asked)
+
+    assert min(whole, reduced, reopened) >= 0.99
+
+
+def _batched(texts: dict[str, str], size: int) -> Iterator[tuple[tuple[str, str], ...]]:
+    items = iter(texts.items())
+    while part := tuple(itertools.islice(items, size)):
+        yield part
+
+
+async def _agreement(store: MilvusLiteStore, texts: dict[str, str], queries: list[str]) -> float:
+    """Share of queries with the same 10 documents in the same order, or with scores that are equal to 1e-5."""
+    bm25s = pytest.importorskip("bm25s")
+    names = np.array(sorted(texts))
+    index = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
+    index.index([tokenize(texts[name]) for name in names], show_progress=False)
+    same = 0
+    for query in queries:
+        scores = index.get_scores(tokenize(query))
+        best = np.lexsort((np.arange(len(names)), -scores))[:10]
+        expected = [str(names[n]) for n in best if scores[n] > 0]
+        hits = await store.retrieve("c", RetrieveRequest(texts=[query], limit=10))
+        same += [hit.document_id for hit in hits] == expected
+    return same / len(queries)
+
+
+# --- crashes ---
+
+
+@pytest.mark.slow
+async def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+    """`kill -9` in the middle of replaces, in a fresh file per trial: every acknowledged version or the next one is
+    there, whole, and the file holds nothing else. AGENT_RAG_KILL_TRIALS raises the number of trials."""
+    trials = int(os.environ.get("AGENT_RAG_KILL_TRIALS", "4"))
+    for trial in range(trials):
+        path = tmp_path / f"{trial}.db"
+        writer = _start(_REPLACE, str(path))
+        assert writer.stdout is not None
+        seen = [json.loads(writer.stdout.readline())]
+        time.sleep(0.3 + 0.17 * (trial % 7))
+        writer.send_signal(signal.SIGKILL)
+        output, _ = writer.communicate()
+        seen += [json.loads(line) for line in output.splitlines() if line.endswith("]")]
+        acknowledged = dict(seen)
+
+        async with MilvusLiteStore(path) as store:
+            versions = {}
+            for name in acknowledged:
+                chunks = await store.list_chunks("c", name, limit=10_000)
+                (version,) = {item.chunk.metadata["version"] for item in chunks}
+                assert len(chunks) == chunks[0].chunk.total_chunks
+                versions[name] = version
+            assert all(acknowledged[name] <= version <= acknowledged[name] + 1 for name, version in versions.items())
+            assert await store.count("c") == sum(item.chunk_count for item in await store.list_documents("c"))
+            assert await store.count("c", F("version") >= 0) == await store.count("c")
+
+
+async def test_what_a_crash_left_is_removed_at_the_next_opening(tmp_path: Path) -> None:
+    """Rows that no head names are invisible, and gone after the next open."""
+    path = tmp_path / "rag.db"
+    async with MilvusLiteStore(path) as store:
+        await store.create_collection("c", 4)
+        await store.replace("c", [document("doc")], [record("doc", n, "pear") for n in range(3)])
+        (row,) = store._connection.get(
+            chunks_of("c"), [store._connection.query(chunks_of("c"), 'id != ""', ["id"])[0]["id"]], ["*"]
+        )
+        orphan = {**row, "id": "7:0", "g": 7}
+        store._connection.upsert(chunks_of("c"), [orphan])
+
+        visible = [
+            await store.search("c", [1.0, 0, 0, 0], 10),
+            await store.retrieve("c", RetrieveRequest(texts=["pear"])),
+        ]
+
+    async with MilvusLiteStore(path) as store:
+        assert await store.count("c") == 3
+        rows = store._connection.count(chunks_of("c"))
+
+    assert [len(hits) for hits in visible] == [3, 3]
+    assert rows == 3
+
+
+def _start(script: str, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+_HOLD = """
+import asyncio, sys, time
+from agent_rag.stores.milvus import MilvusLiteStore
+
+async def main():
+    async with MilvusLiteStore(sys.argv[1]) as store:
+        await store.create_collection("held", 4)
+        print("open", flush=True)
+        time.sleep(60)
+
+asyncio.run(main())
+"""
+
+_REPLACE = """
+import asyncio, itertools, json, sys
+from agent_rag.stores.milvus import MilvusLiteStore
+from agent_rag.testing.records import document, record
+
+async def main():
+    async with MilvusLiteStore(sys.argv[1]) as store:
+        await store.create_collection("c", 4)
+        for number in itertools.count():
+            name, count = f"d{number % 3}", 1 + number * 37 % 400
+            chunks = [record(name, n, f"pear {n}", metadata={"version": number // 3}, total=count) for n in range(count)]
+            await store.replace("c", [document(name)], chunks)
+            print(json.dumps([name, number // 3]), flush=True)
+
+asyncio.run(main())
+"""

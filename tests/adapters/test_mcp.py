@@ -1,0 +1,165 @@
+"""The MCP server, driven by the official client over memory, stdio and HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytest.importorskip("mcp", reason="scripts/test adapters mcp installs it")
+
+import uvicorn
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from agent_rag.errors import ConfigurationError
+from agent_rag.mcp import build_server, http_app, is_loopback
+from agent_rag.middleware import Parameters, RAGMiddleware
+from agent_rag.testing import FactBase
+from agent_rag.testing.knowledge import picture
+
+
+@asynccontextmanager
+async def served(app: Any) -> AsyncIterator[str]:
+    """The app on a loopback port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
+    task = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        server.should_exit = True
+        await task
+
+
+async def test_lists_read_only_tools_with_the_names() -> None:
+    """The tools carry the enum of knowledge bases and say that they only read."""
+    async with Client(build_server([FactBase("docs"), FactBase("faq")])) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+
+    assert set(tools) == {"search_knowledge", "read_document"}
+    assert tools["search_knowledge"].annotations.read_only_hint is True
+    assert "docs" in str(tools["search_knowledge"].input_schema["properties"]["knowledge_bases"])
+
+
+async def test_a_call_gives_text_and_structured_citations() -> None:
+    """Hits come as numbered text, what the numbers stand for as structured content."""
+    async with Client(build_server([FactBase("docs")])) as client:
+        result = await client.call_tool("search_knowledge", {"query": "cats"})
+
+    assert not result.is_error
+    assert "FACT(cats)" in result.content[0].text
+    assert result.structured_content["citations"][0]["number"] == 1
+
+
+async def test_images_are_image_content() -> None:
+    """An image hit is an image part."""
+    async with Client(build_server([FactBase("docs", hits=[picture()])])) as client:
+        result = await client.call_tool("search_knowledge", {"query": "cats"})
+
+    assert "image" in {part.type for part in result.content}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({}, "query"), ({"query": "x", "knowledge_bases": ["nope"]}, "docs"), ({"query": "x", "top_k": "many"}, "top_k")],
+)
+async def test_mistakes_are_short_answers(arguments: dict[str, Any], message: str) -> None:
+    """A wrong call is an error result that names what is allowed, not a protocol error."""
+    async with Client(build_server([FactBase("docs")])) as client:
+        result = await client.call_tool("search_knowledge", arguments)
+
+    assert result.is_error
+    assert message in result.content[0].text
+
+
+async def test_concurrent_calls_do_not_mix() -> None:
+    """Eight calls at once each get their own facts."""
+    async with Client(build_server([FactBase("docs")])) as client:
+        results = await asyncio.gather(*(client.call_tool("search_knowledge", {"query": f"q{i}"}) for i in range(8)))
+
+    assert all(f"FACT(q{i})" in result.content[0].text for i, result in enumerate(results))
+    assert all(f"q{(i + 1) % 8}" not in result.content[0].text for i, result in enumerate(results))
+
+
+async def test_over_http_with_a_token() -> None:
+    """The official client over HTTP: with the token it works, without it is refused, a strange Origin is refused."""
+    app = http_app(build_server([FactBase("docs")]), token="s3cret")
+    async with served(app) as url:
+        async with httpx.AsyncClient() as plain:
+            body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            json = {"accept": "application/json, text/event-stream"}
+            without = await plain.post(url, json=body, headers=json)
+            foreign = {**json, "authorization": "Bearer s3cret", "origin": "http://evil.example"}
+            strange = await plain.post(url, json=body, headers=foreign)
+        from mcp.client.streamable_http import streamable_http_client
+
+        async with (
+            httpx_client("s3cret") as http,
+            Client(streamable_http_client(url, http_client=http)) as client,
+        ):
+            result = await client.call_tool("search_knowledge", {"query": "cats"})
+
+    assert without.status_code == 401
+    assert strange.status_code == 403
+    assert "FACT(cats)" in result.content[0].text
+
+
+@asynccontextmanager
+async def httpx_client(token: str) -> AsyncIterator[Any]:
+    """The HTTP client class that the installed mcp uses."""
+    import importlib
+
+    try:
+        library = importlib.import_module("httpx2")
+    except ImportError:
+        library = httpx
+    async with library.AsyncClient(headers={"authorization": f"Bearer {token}"}) as client:
+        yield client
+
+
+async def test_over_stdio(tmp_path: Path) -> None:
+    """`agent-rag mcp` as a subprocess: the official client lists, searches and reads real documents."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/gateway.md").write_text("# Gateway\n\nThe gateway timeout is thirty seconds.\n")
+    command = [sys.executable, "-c", "from agent_rag.cli import main; main()"]
+    ingest = await asyncio.create_subprocess_exec(
+        *command, "ingest", "docs", cwd=tmp_path, stdout=asyncio.subprocess.DEVNULL
+    )
+    assert await ingest.wait() == 0
+
+    parameters = StdioServerParameters(command=command[0], args=[*command[1:], "mcp"], cwd=str(tmp_path))
+    async with Client(stdio_client(parameters)) as client:
+        found = await client.call_tool("search_knowledge", {"query": "what is the gateway timeout?"})
+        citation = found.structured_content["citations"][0]
+        read = await client.call_tool("read_document", {"document_id": citation["document_id"]})
+
+    assert citation["source"] == "gateway.md"
+    assert "thirty seconds" in found.content[0].text
+    assert "thirty seconds" in read.content[0].text
+
+
+def test_others_need_a_token() -> None:
+    """Binding an address that others reach without a token is refused."""
+    with pytest.raises(ConfigurationError, match="bearer token"):
+        http_app(build_server([FactBase("docs")]), host="0.0.0.0")
+    assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "10.0.0.1", "example.org")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+
+
+def test_static_mode_is_impossible() -> None:
+    """A server never sees the user's turn, so a static middleware is refused."""
+    with pytest.raises(ConfigurationError, match="cannot show hints"):
+        build_server(RAGMiddleware([FactBase("docs")], Parameters(mode="static")))
