@@ -215,21 +215,24 @@ async def ask(model: ChatModel, messages: Sequence[ChatMessage], schema: Mapping
 def read_json(text: str) -> Iterator[Any]:
     """Every JSON object or array found in a model's answer, in order: bare, in a code fence, or amid prose.
 
-    Trailing commas are forgiven; what cannot be read is skipped.
+    Trailing commas are forgiven; what cannot be read is skipped, after 100 failures all the rest.
     """
     decoder = json.JSONDecoder()
-    position = 0
+    position = failures = 0
     repaired = _TRAILING_COMMA.sub(r"\1", text)
-    while match := _JSON_START.search(repaired, position):
+    while failures < _MAX_FAILURES and (match := _JSON_START.search(repaired, position)):
         try:
             value, position = decoder.raw_decode(repaired, match.start())
         except (ValueError, RecursionError):
             position = match.start() + 1
+            failures += 1
             continue
         yield value
 
 
 _TRAILING_COMMA = re.compile(r",(\s*[\]}])")
+# Each failure may read to the end of the text: without a bound a hostile answer costs minutes.
+_MAX_FAILURES = 100
 _JSON_START = re.compile(r"[\[{]")
 
 

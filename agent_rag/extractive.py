@@ -21,9 +21,14 @@ _HEADER = re.compile(r"^\[(\d+)\] \((source: .*)\)$", re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"”’)\]]*\s+(?=[\"“‘(\[]?[^\W\d_a-zß-öø-ÿ]|\d)|(?<=[。！？；])(?![”’」』）])")
 _OWN_LINE = re.compile(r"^\s*(?:[-*•‣·]|\d{1,3}[.)]|#{1,6}|>|\|)\s*|^\s*$|^[^\s:：]{1,30}[:：]\s")
 _RULE_ROW = re.compile(r"^\|(?:\s*:?-+:?\s*\|)+\s*$")
+# "How high is it?" is seldom answered with the word "high".
+_HOW = re.compile(r"\bhow (?!many\b|much\b)\w+", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[\w,;:)] )[A-ZÀ-ÖØ-Þ][\w'’-]*[a-zß-öø-ÿ][\w'’-]*")
 _MARKUP = re.compile(r"^\s*(?:[-*•‣·]\s+|#{1,6}\s+|>\s+|\|\s*)|\s*\|\s*$|\[\^\d+\]|</?slide[^>]*>")
 _BLANKS = re.compile(r"\s+")
+
+
+C = 0.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class ExtractiveChatModel:
         return ChatReply(text="\n".join([*lines, DISCLAIMER]))
 
     def _quotes(self, question: str, passages: Sequence[_Passage]) -> list[_Unit]:
-        words = dict.fromkeys(tokenize(question))
+        words = dict.fromkeys(tokenize(_HOW.sub("how", question))) or dict.fromkeys(tokenize(question))
         units = [unit for passage in passages for unit in _units(passage)]
         if not units or not words:
             return []
@@ -220,7 +225,7 @@ def _nested(item: Any) -> bool:
 def _weights(words: Iterable[str], units: Sequence[frozenset[str]]) -> dict[str, float]:
     """How much each word of the question says: rare ones more, and those that are nowhere most."""
     frequency = Counter(token for tokens in units for token in tokens)
-    return {word: idf(len(units), frequency[word]) for word in words}
+    return {word: C + idf(len(units), frequency[word]) for word in words}
 
 
 def _score(unit: _Unit, weights: dict[str, float], context: frozenset[str]) -> float:

@@ -105,6 +105,7 @@ class Shard:
         """Numbers with points that do not count."""
         self.dialect = EdgeDialect(edge)
         self._dirty = folder / "dirty"
+        self._is_dirty = False
         self._is_head = edge.FieldCondition(KIND, match=edge.MatchValue(HEAD))
         self.engine = self._load()
 
@@ -133,6 +134,7 @@ class Shard:
             self._save_frequencies(self.table.frequencies)
         self.engine.close()
         self._dirty.unlink(missing_ok=True)
+        self._is_dirty = False
 
     def reopen(self) -> None:
         """Load again after another process changed the files."""
@@ -140,7 +142,7 @@ class Shard:
         self.engine = self._load()
 
     def answers_fast(self, request: RetrieveRequest) -> bool:
-        """Whether a search takes less than 20 ms: exact search takes 6 at 100k chunks, the first count of terms 1,500."""
+        """Whether a search takes less than 20 ms: an exact one takes 6 at 100k chunks, a first count of terms 1,500."""
         counted = self.table.frequencies is not None or not request.texts
         lists = len(request.vectors) + len(request.texts)
         few = request.limit <= _FAST_LIMIT and lists * request.candidates <= _FAST_CANDIDATES
@@ -155,7 +157,9 @@ class Shard:
 
     def mark_dirty(self) -> None:
         """Called before a write: from now on a crash leaves something to clear up."""
-        self._dirty.touch()
+        if not self._is_dirty:
+            self._dirty.touch()
+            self._is_dirty = True
 
     # --- opening ---
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, TypeVar
 
 from qdrant_client import models
@@ -20,33 +20,26 @@ from ..filters import FilterLike, matches
 from ..filters.plan import plan
 from ._qdrant_client import Connection, OnConnection, RemoteOptions, any_of, on_connection
 from ._qdrant_layout import (
-    DIALECT,
     DOCUMENT,
     GENERATION,
     HEAD_DATA,
     INDEX,
     INDEXES,
-    IS_HEAD,
     IS_LIVE,
-    SCOPE,
     Name,
     ServerHead,
     chunk_id,
-    head_of_payload,
-    key_of,
-    name_of,
     summary_of,
 )
 from ._qdrant_publisher import Publisher
-from ._qdrant_schema import CHUNK, DENSE, SPARSE, SUMMARY, PreparedDocument, parse_chunk, range_keys, translate
+from ._qdrant_reads import Reader, settled
+from ._qdrant_schema import DENSE, SPARSE, SUMMARY, PreparedDocument, range_keys
 from ._qdrant_view import Statistics, condition, search
 from ._records import query_vector, unknown_collection
 from .base import CollectionInfo, RetrieveRequest, StoreHealth
 
 T = TypeVar("T")
 
-_PAGE = 1_000
-_REREADS = 20
 _OURS = "agent_rag"
 _GROUP_POINTS = 1_000
 
@@ -206,8 +199,8 @@ class RemoteEngine(OnConnection):
         with self._changing(name):
             await self._known(name)
             must = [] if document_ids is None else [any_of(DOCUMENT, document_ids)]
-            payloads = await self._heads(name, metadata_filter, must, [SCOPE, DOCUMENT, HEAD_DATA])
-            heads = {name_of(payload): head_of_payload(payload) for payload in payloads}
+            await self._index_ranges(name, metadata_filter)
+            heads = await self._reader(name).heads(metadata_filter, must)
             if heads:
                 await Publisher(self.connection.client, name, 1.0).delete(heads)
             return list(heads), sum(head.count for head in heads.values())
@@ -252,7 +245,7 @@ class RemoteEngine(OnConnection):
     ) -> list[VectorRecord]:
         with self.connection.errors(name):
             info = await self._known(name)
-            publisher = Publisher(self.connection.client, name, 1.0)
+            publisher, reader = Publisher(self.connection.client, name, 1.0), self._reader(name)
             names = list({(key.scope, key.document_id) for key in keys})
 
             async def read(heads: dict[Name, ServerHead]) -> list[VectorRecord]:
@@ -261,11 +254,11 @@ class RemoteEngine(OnConnection):
                     for key in keys
                     if (key.scope, key.document_id) in heads
                 }
-                found = await self._records(name, list(ids), info.dimensions > 0 and with_vectors)
+                found = await reader.records(list(ids), info.dimensions > 0 and with_vectors)
                 by_key = {record.key: record for record in found if matches(metadata_filter, record.chunk.metadata)}
                 return [by_key[key] for key in keys if key in by_key]
 
-            return await _settled(lambda: publisher.heads(names), read)
+            return await settled(lambda: publisher.heads(names), read)
 
     @on_connection
     async def list_chunks(
@@ -280,21 +273,18 @@ class RemoteEngine(OnConnection):
         with self.connection.errors(name):
             info = await self._known(name)
 
-            async def heads() -> dict[Name, ServerHead]:
-                payloads = await self._heads(
-                    name, None, [any_of(DOCUMENT, [document_id])], [SCOPE, DOCUMENT, HEAD_DATA]
-                )
-                return {name_of(payload): head_of_payload(payload) for payload in payloads}
+            reader = self._reader(name)
 
             async def read(current: dict[Name, ServerHead]) -> list[VectorRecord]:
                 window = models.FieldCondition(key=INDEX, range=models.Range(gte=max(offset, 0), lt=offset + limit))
                 wanted = any_of(GENERATION, [head.generation for head in current.values()])
                 where = models.Filter(must=[IS_LIVE, wanted, window])
-                found = await self._scroll_records(name, where, info.dimensions > 0 and with_vectors)
-                kept = [record for record in found if matches(metadata_filter, record.chunk.metadata)]
-                return sorted(kept, key=lambda record: record.key)
+                found = await reader.records_where(where, info.dimensions > 0 and with_vectors)
+                return [record for record in found if matches(metadata_filter, record.chunk.metadata)]
 
-            return await _settled(heads, read) if limit > 0 else []
+            if limit <= 0:
+                return []
+            return await settled(lambda: reader.heads(must=[any_of(DOCUMENT, [document_id])]), read)
 
     @on_connection
     async def count(self, name: str, metadata_filter: FilterLike | None) -> int:
@@ -309,7 +299,8 @@ class RemoteEngine(OnConnection):
     async def summaries(self, name: str, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
         with self.connection.errors(name):
             await self._known(name)
-            payloads = await self._heads(name, metadata_filter, [], [SUMMARY, HEAD_DATA])
+            await self._index_ranges(name, metadata_filter)
+            payloads = await self._reader(name).head_payloads(metadata_filter, [SUMMARY, HEAD_DATA])
             return sorted(map(summary_of, payloads), key=lambda summary: (summary.scope, summary.document_id))
 
     async def iterate(
@@ -343,10 +334,7 @@ class RemoteEngine(OnConnection):
     async def _sorted_heads(self, name: str) -> list[tuple[Name, ServerHead]]:
         with self.connection.errors(name):
             await self._known(name)
-            payloads = await self._heads(name, None, [], [SCOPE, DOCUMENT, HEAD_DATA])
-            return sorted(
-                ((name_of(payload), head_of_payload(payload)) for payload in payloads), key=lambda pair: pair[0]
-            )
+            return sorted((await self._reader(name).heads()).items())
 
     @on_connection
     async def _batch(self, name: str, generations: Sequence[str], start: int, stop: int) -> list[VectorRecord]:
@@ -354,49 +342,10 @@ class RemoteEngine(OnConnection):
             info = await self._known(name)
             window = models.FieldCondition(key=INDEX, range=models.Range(gte=start, lt=stop))
             where = models.Filter(must=[IS_LIVE, any_of(GENERATION, generations), window])
-            found = await self._scroll_records(name, where, info.dimensions > 0)
-            return sorted(found, key=lambda record: record.key)
+            return await self._reader(name).records_where(where, info.dimensions > 0)
 
-    async def _heads(
-        self, name: str, metadata_filter: FilterLike | None, must: Sequence[Any], payload: Sequence[str]
-    ) -> list[dict[str, Any]]:
-        await self._index_ranges(name, metadata_filter)
-        node = plan(metadata_filter)
-        conditions = [IS_HEAD, *must, *([] if node is None else [translate(node, DIALECT)])]
-        return [
-            record.payload or {}
-            for record in await self._scroll(name, models.Filter(must=conditions), list(payload), False)
-        ]
-
-    async def _scroll(self, name: str, where: models.Filter, payload: list[str], vectors: Any) -> list[Any]:
-        found: list[Any] = []
-        offset = None
-        while True:
-            page, offset = await self.connection.client.scroll(
-                name, where, limit=_PAGE, offset=offset, with_payload=payload, with_vectors=vectors
-            )
-            found += page
-            if offset is None:
-                return found
-
-    async def _scroll_records(self, name: str, where: models.Filter, with_vectors: bool) -> list[VectorRecord]:
-        payload = [CHUNK, SCOPE, DOCUMENT, INDEX]
-        return [
-            _record(point) for point in await self._scroll(name, where, payload, [DENSE] if with_vectors else False)
-        ]
-
-    async def _records(self, name: str, ids: Sequence[str], with_vectors: bool) -> list[VectorRecord]:
-        payload = [CHUNK, SCOPE, DOCUMENT, INDEX]
-        found: list[VectorRecord] = []
-        for start in range(0, len(ids), _PAGE):
-            points = await self.connection.client.retrieve(
-                name,
-                list(ids[start : start + _PAGE]),
-                with_payload=payload,
-                with_vectors=[DENSE] if with_vectors else False,
-            )
-            found += map(_record, points)
-        return found
+    def _reader(self, name: str) -> Reader:
+        return Reader(self.connection.client, name)
 
     async def _index_ranges(self, name: str, metadata_filter: FilterLike | None) -> None:
         """Index the numbers that a filter compares, at the first time."""
@@ -406,29 +355,6 @@ class RemoteEngine(OnConnection):
                     name, field, field_schema=models.PayloadSchemaType.FLOAT, wait=True
                 )
                 self._range_fields.add((name, field))
-
-
-async def _settled(
-    heads: Callable[[], Awaitable[dict[Name, ServerHead]]],
-    read: Callable[[dict[Name, ServerHead]], Awaitable[list[VectorRecord]]],
-) -> list[VectorRecord]:
-    """Read between two equal answers of `heads`, so that no version was swapped meanwhile."""
-    before = await heads()
-    for _ in range(_REREADS):
-        found = await read(before)
-        after = await heads()
-        if after == before:
-            break
-        before = after
-    return found
-
-
-def _record(point: Any) -> VectorRecord:
-    key = key_of(point.payload)
-    vector = (point.vector or {}).get(DENSE, [])
-    return VectorRecord(
-        vector=vector, document_id=key.document_id, chunk=parse_chunk(point.payload[CHUNK]), scope=key.scope
-    )
 
 
 def _groups(documents: Sequence[PreparedDocument]) -> list[list[PreparedDocument]]:

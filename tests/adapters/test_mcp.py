@@ -23,7 +23,7 @@ from agent_rag.errors import ConfigurationError
 from agent_rag.mcp import build_server, http_app, is_loopback
 from agent_rag.middleware import Parameters, RAGMiddleware
 from agent_rag.testing import FactBase
-from agent_rag.testing.knowledge import picture
+from agent_rag.testing.knowledge import hit, picture
 
 
 @asynccontextmanager
@@ -65,7 +65,7 @@ async def test_a_call_gives_text_and_structured_citations() -> None:
 
 async def test_images_are_image_content() -> None:
     """An image hit is an image part."""
-    async with Client(build_server([FactBase("docs", hits=[picture()])])) as client:
+    async with Client(build_server([FactBase("docs", hits=[hit(picture())])])) as client:
         result = await client.call_tool("search_knowledge", {"query": "cats"})
 
     assert "image" in {part.type for part in result.content}
