@@ -43,7 +43,9 @@ async def test_messages_tools_and_options_are_sent_in_openais_shape() -> None:
         system("be brief"),
         user("hello"),
         ChatMessage(role="assistant", tool_calls=[ToolCall(id="1", name="t", arguments={"ä": 1})]),
-        ChatMessage(role="tool", content=[TextBlock(text="result")], tool_call_id="1", artifact={"secret": 1}, name="t"),
+        ChatMessage(
+            role="tool", content=[TextBlock(text="result")], tool_call_id="1", artifact={"secret": 1}, name="t"
+        ),
     ]
 
     with HTTPStub(lambda path, body: says("fine")) as stub:
@@ -122,9 +124,8 @@ async def test_images_are_parts_for_those_who_see_and_notes_for_the_others() -> 
 )
 async def test_failures_are_chat_errors_that_say_what_to_do(answer: Any, says_what: str) -> None:
     """Without the key in them."""
-    with HTTPStub(lambda path, body: answer) as stub:
-        with pytest.raises(ChatError, match=says_what) as caught:
-            await model_of(stub, max_attempts=1)([user("x")])
+    with HTTPStub(lambda path, body: answer) as stub, pytest.raises(ChatError, match=says_what) as caught:
+        await model_of(stub, max_attempts=1)([user("x")])
 
     assert "secret" not in str(caught.value)
 

@@ -6,7 +6,7 @@ import asyncio
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -41,6 +41,9 @@ class TextChunker(ChunkerBase):
     DataBlocks pass through whole, blank Sections and blank pieces give no chunk. Long texts are cut in a thread.
     """
 
+    _splits_visibly: ClassVar[bool] = False
+    """Whether `split` leaves out blank pieces itself, so that they need not be looked for."""
+
     async def chunk(self, sections: list[Section]) -> list[Chunk]:
         if sum(len(section.text) for section in sections) > _OFF_LOOP_CHARACTERS:
             return await asyncio.to_thread(self._chunk, sections)
@@ -64,11 +67,8 @@ class TextChunker(ChunkerBase):
         text = section.content.text
         if is_blank(text):
             return []
-        return [
-            piece
-            for piece in self.split(section)
-            if (len(piece) == 2 and text[piece[0]].isalnum()) or _is_visible(text, *piece)
-        ]
+        pieces = self.split(section)
+        return list(pieces) if self._splits_visibly else [piece for piece in pieces if _is_visible(text, *piece)]
 
 
 class SizeParameters(ChunkerBase.Parameters):
@@ -146,29 +146,27 @@ def _emit(
         return
     text = section.content.text
     fields = first.__dict__
+    path = first.heading_path
     for index, piece in enumerate(pieces, len(chunks)):
         values = fields.copy()
-        values["metadata"] = fields["metadata"].copy()
-        if not isinstance(piece, Piece):
-            start, end = values["span"] = piece
-            values["content"] = _text_block(text[start:end])
-            values["heading_path"] = paths.at_visible(text, start, end)
-        else:
-            _fill_from_piece(values, piece, text, paths)
         values["chunk_index"] = index
+        values["metadata"] = fields["metadata"].copy()
+        if isinstance(piece, Piece):
+            _fill_from_piece(values, piece, text, paths)
+        else:
+            start, end = values["span"] = piece
+            values["content"] = _made(TextBlock, {"type": "text", "text": text[start:end]}, _TEXT_FIELDS)
+            values["heading_path"] = paths.at_visible(text, start, end) if section.headings else path.copy()
         chunks.append(_made(Chunk, values, _CHUNK_FIELDS))
 
 
 def _fill_from_piece(values: dict[str, Any], piece: Piece, text: str, paths: HeadingPaths) -> None:
     start, end, own_text, metadata, path = piece
-    values["content"] = _text_block(text[start:end] if own_text is None else own_text)
+    shown = text[start:end] if own_text is None else own_text
+    values["content"] = _made(TextBlock, {"type": "text", "text": shown}, _TEXT_FIELDS)
     values["span"] = (start, end) if own_text is None else None
     values["metadata"].update(metadata or {})
     values["heading_path"] = paths.at_visible(text, start, end) if path is None else list(path)
-
-
-def _text_block(text: str) -> TextBlock:
-    return _made(TextBlock, {"type": "text", "text": text}, _TEXT_FIELDS)
 
 
 def _made(model: type[M], values: dict[str, Any], fields_set: set[str]) -> M:

@@ -57,6 +57,9 @@ class Cutter:
                     begin = done
                     continue
                 end = self._forced_end(text, begin, reach, stop)
+                if boundaries.first_solid(text, begin, end) == end:  # A space under a joiner that does not fit.
+                    begin, done = end, boundaries.first_solid(text, end, stop)
+                    continue
             spans.append((begin, end))
             done = boundaries.first_solid(text, end, stop)
             begin = self.next_start(text, begin, end, breaks=breaks)
@@ -82,6 +85,9 @@ class Cutter:
                         begin = done
                         continue
                     end = self._forced_end(text, begin, reach, stop)
+                    if boundaries.first_solid(text, begin, end) == end:
+                        begin, done = end, boundaries.first_solid(text, end, stop)
+                        continue
                 after = text[end]
             spans.append((begin, end))
             done = end if after.isalnum() else boundaries.first_solid(text, end, stop)

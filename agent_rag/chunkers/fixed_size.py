@@ -20,6 +20,7 @@ class FixedSizeChunker(SizedChunker):
     """
 
     chunker_type: ClassVar[str] = "fixed_size"
+    _splits_visibly: ClassVar[bool] = True
 
     class Parameters(SizeParameters):
         """`size` is accepted as another name of `chunk_size`."""

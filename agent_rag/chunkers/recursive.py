@@ -19,6 +19,7 @@ class RecursiveChunker(SizedChunker):
     """
 
     chunker_type: ClassVar[str] = "recursive"
+    _splits_visibly: ClassVar[bool] = True
 
     class Parameters(SizeParameters):
         """Sizes in characters, or in the unit of `length`."""

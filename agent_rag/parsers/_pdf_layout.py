@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from statistics import median
@@ -11,8 +12,11 @@ from typing import NamedTuple
 _MIN_GUTTER = 9.0
 """Points; a word space of 12 pt text is 3 to 4, justified up to 8."""
 _MIN_ROWS = 3
+_MIN_COLUMN = 30.0
+_MIN_WORD = 8.0
+"""Wider than a bullet."""
 _SNAP = 2.5
-_MAX_RULES = 4_000
+_MAX_RULES = 2_000
 
 
 class Box(NamedTuple):
@@ -63,21 +67,23 @@ def column_areas(boxes: Sequence[Box], read: Callable[[Box], str]) -> list[Box] 
         boxes: Text boxes in the engine's order.
         read: Gives the text in a box.
     """
-    if len(boxes) < 2 * _MIN_ROWS or len(boxes) > 5_000:
+    if len(boxes) < 2 * _MIN_ROWS or len(boxes) > 5_000 or not _jumps_along_lines(boxes):
         return None
     rows = rows_of(boxes)
+    if sum(len(row.boxes) > 1 for row in rows) < _MIN_ROWS:
+        return None
+    height = median(row.top - row.bottom for row in rows)
     areas: list[Box] = []
     page = _around(boxes)
     top = page.top + 1
     index = 0
     while index < len(rows):
-        end, gutter = _block(rows, index)
-        if (
-            gutter is None
-            or not _alternates(boxes, rows[index:end], gutter)
-            or not _is_prose(rows[index:end], gutter, read)
-        ):
+        end, gutter = _block(rows, index, height)
+        if gutter is None:
             index += 1
+            continue
+        if not _alternates(boxes, rows[index:end], gutter) or not _is_prose(rows[index:end], gutter, read):
+            index = end
             continue
         upper = (rows[index - 1].bottom + rows[index].top) / 2 if index else top
         lower = (rows[end - 1].bottom + rows[end].top) / 2 if end < len(rows) else page.bottom - 1
@@ -91,6 +97,15 @@ def column_areas(boxes: Sequence[Box], read: Callable[[Box], str]) -> list[Box] 
     if top > page.bottom:
         areas.append(Box(page.left - 1, page.bottom - 1, page.right + 1, top))
     return areas
+
+
+def _jumps_along_lines(boxes: Sequence[Box]) -> bool:
+    """Whether the given order leaves a wide gap inside a line at least three times: a cheap first look."""
+    jumps = 0
+    for box, following in pairwise(boxes):
+        if following.left - box.right >= _MIN_GUTTER and following.bottom < box.top and following.top > box.bottom:
+            jumps += box.right - box.left >= _MIN_WORD
+    return jumps >= _MIN_ROWS
 
 
 def rows_of(boxes: Sequence[Box]) -> list[Row]:
@@ -107,10 +122,9 @@ def rows_of(boxes: Sequence[Box]) -> list[Row]:
     return [Row(sorted(row), min(b.bottom for b in row), max(b.top for b in row)) for row in rows]
 
 
-def _block(rows: list[Row], first: int) -> tuple[int, tuple[float, float] | None]:
+def _block(rows: list[Row], first: int, height: float) -> tuple[int, tuple[float, float] | None]:
     """The rows from `first` on that share an empty strip: (end of the run, strip), or (first + 1, None)."""
     best: tuple[int, tuple[float, float] | None] = (first + 1, None)
-    height = median(row.top - row.bottom for row in rows)
     for strip in _gaps(rows[first]):
         end, both = first + 1, 1
         while end < len(rows) and rows[end - 1].bottom - rows[end].top < 3 * height:
@@ -157,24 +171,26 @@ def _alternates(boxes: Sequence[Box], rows: list[Row], strip: tuple[float, float
 
 
 def _is_prose(rows: list[Row], strip: tuple[float, float], read: Callable[[Box], str]) -> bool:
-    sides = []
-    for is_left in (True, False):
-        lines = [_around(part) for row in rows if (part := [b for b in row.boxes if (b.left < strip[0]) == is_left])]
-        sides.append(_runs_on(lines, [read(line) for line in lines]))
-    return all(sides)
+    sides = [
+        [_around(part) for row in rows if (part := [b for b in row.boxes if (b.left < strip[0]) == is_left])]
+        for is_left in (True, False)
+    ]
+    if any(len(side) < _MIN_ROWS or _width(side) < _MIN_COLUMN for side in sides):
+        return False  # bullets, line numbers
+    return all(_runs_on(side, [read(line).strip() for line in side]) for side in sides)
+
+
+def _width(lines: list[Box]) -> float:
+    return max(line.right for line in lines) - min(line.left for line in lines)
 
 
 def _runs_on(lines: list[Box], texts: list[str]) -> bool:
     """Whether lines are running text: they go on in small letters, or fill their column with words."""
-    if len(lines) < _MIN_ROWS:
-        return False
-    texts = [text.strip() for text in texts]
     if sum(not re.search(r"[^\W\d_]{2}", text) for text in texts) > 0.3 * len(texts):
         return False
     following = texts[1:]
     small = sum(text[:1].islower() for text in following)
-    width = max(line.right for line in lines) - min(line.left for line in lines)
-    full = sum(line.right - line.left > 0.8 * width for line in lines)
+    full = sum(line.right - line.left > 0.8 * _width(lines) for line in lines)
     words = sum(len(text) for text in texts) / len(texts)
     return small >= 0.3 * len(following) or (full >= 0.6 * len(lines) and words >= 20)
 
@@ -202,13 +218,13 @@ def _touching(horizontal: list[Rule], vertical: list[Rule]) -> list[tuple[list[R
             i = group[i]
         return i
 
+    vertical = sorted(vertical)
+    places = [rule.at for rule in vertical]
     for i, across in enumerate(horizontal):
-        for j, down in enumerate(vertical, start=len(horizontal)):
-            if (
-                across.start - _SNAP <= down.at <= across.end + _SNAP
-                and down.start - _SNAP <= across.at <= down.end + _SNAP
-            ):
-                group[root(i)] = root(j)
+        first, last = bisect_left(places, across.start - _SNAP), bisect_right(places, across.end + _SNAP)
+        for j in range(first, last):
+            if vertical[j].start - _SNAP <= across.at <= vertical[j].end + _SNAP:
+                group[root(i)] = root(len(horizontal) + j)
     groups: dict[int, tuple[list[Rule], list[Rule]]] = {}
     for i, rule in enumerate(horizontal + vertical):
         groups.setdefault(root(i), ([], []))[i >= len(horizontal)].append(rule)

@@ -6,6 +6,7 @@ import ctypes
 import io
 import re
 import threading
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
@@ -111,10 +112,10 @@ class PdfiumEngine:
         return result
 
     def _objects(self, page: Any) -> Iterator[tuple[int, Any]]:
-        raw = self._raw
-        for position in range(min(raw.FPDFPage_CountObjects(page), _MAX_OBJECTS)):
-            item = raw.FPDFPage_GetObject(page, position)
-            yield raw.FPDFPageObj_GetType(item), item
+        get, kind_of, handle = self._raw.FPDFPage_GetObject, self._raw.FPDFPageObj_GetType, page.raw
+        for position in range(min(self._raw.FPDFPage_CountObjects(handle), _MAX_OBJECTS)):
+            item = get(handle, position)
+            yield kind_of(item), item
 
     def _deep(self, page: Any) -> Iterator[tuple[int, Any]]:
         for count, item in enumerate(page.get_objects(max_depth=5)):
@@ -137,7 +138,7 @@ class PdfiumEngine:
         count = textpage.count_rects()
         if not 6 <= count <= 5_000:
             return None
-        boxes = [Box(*textpage.get_rect(i)) for i in range(count)]
+        boxes = list(self._boxes(textpage, count))
 
         def read(box: Box) -> str:
             return str(textpage.get_text_bounded(box.left, box.bottom, box.right, box.top))
@@ -148,6 +149,14 @@ class PdfiumEngine:
         pieces = [clean(read(area)) for area in areas]
         joined = "\n".join(piece for piece in pieces if piece)
         return joined if _letters(joined) == _letters(clean(text)) else None
+
+    def _boxes(self, textpage: Any, count: int) -> Iterator[Box]:
+        get, handle = self._raw.FPDFText_GetRect, textpage.raw
+        left, top, right, bottom = (ctypes.c_double() for _ in range(4))
+        places = (ctypes.byref(left), ctypes.byref(top), ctypes.byref(right), ctypes.byref(bottom))
+        for index in range(count):
+            if get(handle, index, *places):
+                yield Box(left.value, bottom.value, right.value, top.value)
 
     def _with_lam_alef(self, textpage: Any, text: str) -> str:
         """pdfium turns right-to-left runs letter by letter, also the two letters of one lam-alef glyph."""
@@ -217,10 +226,11 @@ class PdfiumEngine:
         """The text with each ruled table as Markdown in its place; None where a table cannot be told apart safely."""
         if len(text) != textpage.count_chars() or len(text) > 50_000:
             return None
-        centres = self._centres(textpage, text)
+        centres = self._centres(textpage, text, grids)
         pieces: list[tuple[int, int, str]] = []
         for grid in grids:
-            inside = [i for i, centre in enumerate(centres) if centre and _contains(grid.box, centre)]
+            left, bottom, right, top = grid.box
+            inside = [i for i, c in enumerate(centres) if c and left <= c[0] <= right and bottom <= c[1] <= top]
             if not inside:
                 continue
             first, last = inside[0], inside[-1] + 1
@@ -238,16 +248,33 @@ class PdfiumEngine:
         result.append(clean(text[position:]))
         return "\n\n".join(part for part in result if part)
 
-    def _centres(self, textpage: Any, text: str) -> list[tuple[float, float] | None]:
-        """Of each character that is drawn; None for white space and what pdfium made up."""
-        get = self._raw.FPDFText_GetCharBox
+    def _centres(self, textpage: Any, text: str, grids: list[Grid]) -> list[tuple[float, float] | None]:
+        """Of each character that is drawn; None for white space and what pdfium made up.
+
+        On a line above or below all tables the first character's stands for all, which saves most of the time.
+        """
+        get, handle = self._raw.FPDFText_GetCharBox, textpage.raw
         left, right, bottom, top = (ctypes.c_double() for _ in range(4))
+        places = (ctypes.byref(left), ctypes.byref(right), ctypes.byref(bottom), ctypes.byref(top))
+        bands = [(grid.ys[-1], grid.ys[0]) for grid in grids]
         centres: list[tuple[float, float] | None] = []
+        outside: tuple[float, float] | None = None
+        is_first = True
         for index, char in enumerate(text):
-            if char.isspace() or char == "\ufffe" or not get(textpage, index, left, right, bottom, top):
+            if char == "\n":
+                outside, is_first = None, True
+            if char.isspace() or char == "\ufffe":
                 centres.append(None)
+            elif outside:
+                centres.append(outside)
+            elif get(handle, index, *places):
+                centre = ((left.value + right.value) / 2, (bottom.value + top.value) / 2)
+                if is_first and not any(low <= centre[1] <= high for low, high in bands):
+                    outside = centre
+                is_first = False
+                centres.append(centre)
             else:
-                centres.append(((left.value + right.value) / 2, (bottom.value + top.value) / 2))
+                centres.append(None)
         return centres
 
     def _images(self, page: Any) -> Iterator[tuple[bytes, str]]:
@@ -294,21 +321,16 @@ def _box(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float, 
     return min(a[0], b[0]), min(a[1], b[1]), max(a[0], b[0]), max(a[1], b[1])
 
 
-def _contains(box: Box, point: tuple[float, float]) -> bool:
-    return box.left <= point[0] <= box.right and box.bottom <= point[1] <= box.top
-
-
 def _table(grid: Grid, text: str, centres: list[tuple[float, float] | None], inside: list[int]) -> str:
     """Markdown of the characters `inside` a grid, or "" where too few cells hold text for a table."""
     origins = cell_origins(grid)
+    columns, rows_down = grid.xs[1:-1], [-y for y in grid.ys[1:-1]]
     cells: dict[tuple[int, int], list[str]] = {}
     previous: tuple[int, int] | None = None
     last = inside[0]
     for index in inside:
         x, y = centres[index] or (0.0, 0.0)
-        column = next(c for c in range(len(grid.xs) - 1) if x <= grid.xs[c + 1] or c == len(grid.xs) - 2)
-        row = next(r for r in range(len(grid.ys) - 1) if y >= grid.ys[r + 1] or r == len(grid.ys) - 2)
-        origin = origins[row][column]
+        origin = origins[bisect_left(rows_down, -y)][bisect_left(columns, x)]
         letters = cells.setdefault(origin, [])
         between = text[last + 1 : index]
         if letters and (origin != previous or between):

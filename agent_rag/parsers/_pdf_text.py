@@ -37,12 +37,14 @@ def clean(text: str, *, join_hyphens: bool = False) -> str:
         marks by itself and pypdf leaves.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = _LINE_END_HYPHEN.sub("", text).replace("\xad", "")
+    if "\ufffe" in text or "\xad" in text or "\x02" in text:
+        text = _LINE_END_HYPHEN.sub("", text).replace("\xad", "")
     if join_hyphens:
         text = _HYPHEN.sub("", text)
+    if not text.isascii():
+        text = _PRESENTATION_FORMS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text)
+        text = text.encode("utf-8", "ignore").decode()  # half surrogates of a broken character map
     text = _CONTROLS.sub("", text)
-    text = _PRESENTATION_FORMS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text)
-    text = text.encode("utf-8", "ignore").decode()  # half surrogates of a broken character map
     return _SPACES_AT_LINE_END.sub("\n", text).strip("\n ")
 
 
@@ -51,6 +53,8 @@ def has_glued_words(text: str) -> bool:
 
     German, the longest of the common ones, has 6; addresses and tokens with digits are left out.
     """
+    if len(text) < 9 * (text.count(" ") + text.count("\n")):
+        return False  # so many spaces that no mean can be that high
     return (_mean_token(text) or 0.0) > _GLUED_MEAN
 
 

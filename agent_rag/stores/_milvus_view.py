@@ -43,6 +43,7 @@ from ._milvus_schema import (
 from ._qdrant_schema import cut_ties, decode
 from ._qdrant_table import MAX_INDEX, Name
 from ._records import query_vector
+from ._versions import Changed, Versions
 from .base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 
 T = TypeVar("T")
@@ -50,12 +51,6 @@ T = TypeVar("T")
 _ATTEMPTS = 20
 _SPARE = 20
 _MAX_SPARE = 1_000
-# Longer than a search takes, clocks of several machines included.
-_RECENT_S = 10.0
-
-
-class Changed(Exception):
-    """A document got another version between two steps of a read."""
 
 
 class Reader:
@@ -189,9 +184,7 @@ class View:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._pinned: dict[Name, int] = {}
-        self._known: dict[int, Stored] = {}
-        self._stale: set[int] = set()
+        self._versions: Versions[int, Stored] = Versions(is_shared=reader.heads.is_shared)
 
     def answer(self, step: Step) -> Any:
         match step:
@@ -283,42 +276,27 @@ class View:
         return {ids[row[ID]]: chunk_of_row(row) for row in rows}
 
     def _ids(self, keys: Sequence[ChunkKey]) -> dict[str, ChunkKey]:
-        pinned = {key: self._pinned.get((key.scope, key.document_id)) for key in keys}
+        pinned = {key: self._versions.pinned.get((key.scope, key.document_id)) for key in keys}
         return {chunk_row_id(number, key.chunk_index): key for key, number in pinned.items() if number is not None}
 
     def _live(
         self, field: str, query: Any, count: int, metadata_filter: FilterLike | None, fields: Sequence[str]
     ) -> list[tuple[ChunkKey, dict[str, Any]]]:
         """The best rows that count; searches again without what turns out to be stale."""
-        reader = self._reader
+        reader, versions = self._reader, self._versions
         for _ in range(_ATTEMPTS):
-            more = [among(NUMBER, sorted(self._stale), negate=True)] if self._stale else []
+            more = [among(NUMBER, sorted(versions.stale), negate=True)] if versions.stale else []
             condition = reader.dialect.condition(metadata_filter, *more)
             rows = reader.connection.search(reader.chunks_name, field, query, count, condition, fields)
             placed = [(*parse_row_id(row[ID]), row) for row in rows]
-            if self._are_settled({number for number, _, _ in placed}):
+            asked = versions.to_ask(number for number, _, _ in placed)
+            if versions.settle(asked, reader.heads.by_number(asked) if asked else {}):
                 return [
-                    (ChunkKey(*self._known[number].name, index), row)
+                    (ChunkKey(*versions.known[number].name, index), row)
                     for number, index, row in placed
-                    if self._known[number].head.has(index)
+                    if versions.known[number].head.has(index)
                 ]
         raise Changed
-
-    def _are_settled(self, numbers: set[int]) -> bool:
-        """Pin the documents of `numbers`; whether all of them count, and did so before the search that found them."""
-        heads = self._reader.heads
-        unknown = numbers - self._known.keys()
-        asked = unknown | self._stale
-        found = heads.by_number(asked) if asked else {}
-        for number, stored in found.items():
-            if self._pinned.setdefault(stored.name, number) != number:
-                raise Changed
-            self._known[number] = stored
-        self._stale = asked - found.keys()
-        # One that was published during the search may have been found in part.
-        just_now = time.time() - _RECENT_S
-        recent = heads.is_shared and any(stored.written_at > just_now for stored in found.values())
-        return not (recent or unknown & self._stale)
 
 
 def _best(hits: Sequence[tuple[ChunkKey, float]], limit: int) -> list[Scored]:

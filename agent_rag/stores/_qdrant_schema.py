@@ -17,9 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..documents import Chunk, DocumentSummary, VectorRecord
+from ..errors import StoreError
 from ..filters.plan import AllOf, AnyOf, HasAny, InRange, NotOf, Plan, index_metadata
 from ..retrieval.lexical import K1, B, term_id, tokenize
 from ._records import Prepared
+from .base import FORMAT_VERSION, CollectionInfo
 
 DENSE, SPARSE = "d", "k"
 CHUNK = "c"
@@ -240,6 +242,15 @@ def prepare_documents(
         )
         for summary in summaries
     ]
+
+
+def check_format(info: CollectionInfo) -> None:
+    """Raises: StoreError: a later version of this package wrote the collection."""
+    if info.format_version > FORMAT_VERSION:
+        raise StoreError(
+            f"collection {info.name!r} has format {info.format_version}, this version reads up to {FORMAT_VERSION}; "
+            "upgrade agent-rag-middleware"
+        )
 
 
 def parse_chunk(text: str) -> Chunk:

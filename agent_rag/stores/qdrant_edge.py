@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from ..documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
-from ..errors import MissingExtraError, StoreError
+from ..errors import MissingExtraError, StoreError, StoreLockedError
 from ..filters import FilterLike
 from ._folder_lock import FolderLock
 from ._qdrant_schema import PreparedDocument
@@ -76,11 +76,18 @@ class EdgeEngine:
             self._folder = Path(tempfile.mkdtemp(prefix="agent_rag_"))
         else:
             self._folder = self._path.absolute()
-            self._folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(f"cannot make the store's folder {self._folder}: {error}; choose another") from error
         self._lock = FolderLock(self._folder)
         self._lock.acquire()
         self._worker = Worker("agent-rag-qdrant-edge")
-        await self._read(self._remove_unfinished)
+        try:
+            await self._read(self._remove_unfinished)
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Finish what is queued, write everything down, release the folder."""
@@ -174,7 +181,8 @@ class EdgeEngine:
     def _remove_unfinished(self) -> None:
         kept = {folder for folder, _ in self._stored()}
         for folder in self._folder.iterdir():
-            if folder.name.startswith("dropped-") or (folder not in kept and (folder / "shard").is_dir()):
+            unfinished = folder.name.startswith("c-") and folder not in kept and (folder / "shard").is_dir()
+            if unfinished or folder.name.startswith("dropped-"):
                 shutil.rmtree(folder)
 
     def _opened(self, name: str) -> tuple[Shard, ShardWriter]:
@@ -210,7 +218,7 @@ class EdgeEngine:
 
         opened = self._shards.get(name)
         if opened is not None and document_ids is not None and opened[0].deletes_fast(document_ids):
-            with contextlib.suppress(Busy):
+            with contextlib.suppress(Busy), self._errors():
                 done = self._running().now(lambda: run_out(steps(*self._opened(name))))
                 await asyncio.sleep(0)
                 return done
@@ -223,7 +231,7 @@ class EdgeEngine:
         """
         opened = self._shards.get(name)
         if opened is not None and opened[0].answers_fast(request):
-            with contextlib.suppress(Busy):
+            with contextlib.suppress(Busy), self._errors():
                 found = self._running().now(lambda: self._opened(name)[0].retrieve(request))
                 await asyncio.sleep(0)
                 return found
@@ -300,10 +308,26 @@ class EdgeEngine:
         return await self._write(run)
 
     async def _read(self, job: Callable[[], T]) -> T:
-        return await asyncio.wrap_future(self._running().read(job))
+        with self._errors():
+            return await asyncio.wrap_future(self._running().read(job))
 
     async def _write(self, steps: Callable[[], Steps[T]]) -> T:
-        return await asyncio.wrap_future(self._running().write(steps()))
+        with self._errors():
+            return await asyncio.wrap_future(self._running().write(steps()))
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """The engine raises plain Exceptions."""
+        try:
+            yield
+        except Exception as error:
+            if type(error) is not Exception:
+                raise
+            if "WouldBlock" in str(error):
+                raise StoreLockedError(
+                    f"a collection in {self._folder} is in use by another program; close it"
+                ) from error
+            raise StoreError(f"qdrant-edge failed in {self._folder}: {error}") from error
 
     def _running(self) -> Worker:
         if self._worker is None:

@@ -33,7 +33,7 @@ from ._qdrant_layout import (
 )
 from ._qdrant_publisher import Publisher
 from ._qdrant_reads import Reader, settled
-from ._qdrant_schema import DENSE, SPARSE, SUMMARY, PreparedDocument, range_keys
+from ._qdrant_schema import DENSE, SPARSE, SUMMARY, PreparedDocument, check_format, range_keys
 from ._qdrant_view import Statistics, condition, search
 from ._records import query_vector, unknown_collection
 from .base import CollectionInfo, RetrieveRequest, StoreHealth
@@ -153,6 +153,7 @@ class RemoteEngine(OnConnection):
             return None
         self._range_fields |= {(name, field) for field in answer.payload_schema}
         info = self._infos[name] = CollectionInfo.model_validate(stored)
+        check_format(info)
         return info
 
     async def _known(self, name: str) -> CollectionInfo:

@@ -45,7 +45,11 @@ class TestSchema:
 
         assert "filter" not in plain.tools[0].parameters["properties"]
         assert "- kind (text, one of a, b)\n- year (number): year of issue" in schema["description"]
-        assert [part["properties"].get("field") for part in schema["anyOf"]] == [{"const": "kind"}, {"const": "year"}, None]
+        assert [part["properties"].get("field") for part in schema["anyOf"]] == [
+            {"const": "kind"},
+            {"const": "year"},
+            None,
+        ]
 
     async def test_auto_fields_come_from_the_stored_documents(self) -> None:
         """Types and short values; not the excluded ones and not those of the scope."""
@@ -345,7 +349,7 @@ class TestAnswers:
 
         result = await rag.call_tool({"query": "x"})
 
-        assert '[1] (source: guide.pdf, page 4, section Care)\nSome text' in result.text
+        assert "[1] (source: guide.pdf, page 4, section Care)\nSome text" in result.text
         assert json.loads(json.dumps(result.structured()))["citations"] == [
             {
                 "number": 1,
@@ -369,7 +373,9 @@ class TestAnswers:
     async def test_on_results_has_the_last_word(self) -> None:
         """tRPC's result post-processor: what it returns is shown."""
         hits = [hit(text, document_id=text) for text in ("one", "two", "three")]
-        rag = agentic(FactBase(hits=hits), on_results=lambda found: [one for one in found if "two" not in one.chunk.text])
+        rag = agentic(
+            FactBase(hits=hits), on_results=lambda found: [one for one in found if "two" not in one.chunk.text]
+        )
         keeping = agentic(FactBase(hits=hits), on_results=lambda found: None)
 
         assert [c.document_id for c in (await rag.call_tool({"query": "x"})).citations] == ["one", "three"]
@@ -427,7 +433,9 @@ class TestScope:
         """A knowledge base that ignores its filter does not leak."""
 
         class Leaky(FactBase):
-            async def search(self, queries: Any, top_k: int = 5, score_threshold: Any = None, *, filter: Any = None) -> Any:
+            async def search(
+                self, queries: Any, top_k: int = 5, score_threshold: Any = None, *, filter: Any = None
+            ) -> Any:
                 return [hit("SECRET", metadata={"tenant": "b"}), hit("MINE", index=3, metadata={"tenant": "a"})]
 
         result = await agentic(Leaky(), options={"scope": {"tenant": "a"}}).call_tool({"query": "x"})
@@ -481,7 +489,7 @@ class TestReadDocument:
 
         assert "[1] (source: book.md, document book)" in found.text
         assert [f"topic{n}" in read.text for n in range(9)] == [False, False, *[True] * 5, False, False]
-        assert "(Parts 2 to 6 of 9, counted from 0. To read on: document_id \"book\", start 7.)" in read.text
+        assert '(Parts 2 to 6 of 9, counted from 0. To read on: document_id "book", start 7.)' in read.text
 
     async def test_a_whole_document_comes_in_parts_that_fit(self) -> None:
         """Reading on with `start` reaches the end; every part comes once."""

@@ -21,7 +21,9 @@ async def test_fifty_turns_at_once_do_not_cross_in_twenty_rounds() -> None:
     """Each turn has its own marker and tenant, with random waits in the store and in the model."""
     chance = random.Random(7)
     tenants = [f"tenant{n}" for n in range(50)]
-    stored = [hit(f"MARK-{who}-{n}", document_id=f"{who}-{n}", metadata={"tenant": who}) for who in tenants for n in (0, 1)]
+    stored = [
+        hit(f"MARK-{who}-{n}", document_id=f"{who}-{n}", metadata={"tenant": who}) for who in tenants for n in (0, 1)
+    ]
     base = FactBase(hits=stored, delay_s=lambda query: chance.random() / 200)
     scope = {"scope": lambda who: {"tenant": who}}
     middlewares = [static(base, top_k=1, options=scope), agentic(base, top_k=2, options=scope)]
@@ -74,7 +76,7 @@ async def test_the_active_turn_is_that_of_the_context() -> None:
 def test_the_registry_forgets_what_was_unused_for_longest() -> None:
     """For frameworks without a per-run slot; bounded."""
     registry = TurnRegistry(max_turns=2)
-    turns = {key: registry.get_or_start(key, lambda: Turn(key)) for key in ("a", "b")}
+    turns = {key: registry.get_or_start(key, Turn) for key in ("a", "b")}
 
     again = registry.get_or_start("a", lambda: Turn("other"))
     registry.get_or_start("c", lambda: Turn("c"))

@@ -71,7 +71,8 @@ class TestSeveralBases:
     async def test_raw_scores_do_not_count_across_bases(self) -> None:
         """Dot products of 9 do not push out cosines, nor distances below zero get lost."""
         dot, cosine, distance = (
-            FactBase(name, hits=hits(name, 3, score=score)) for name, score in (("dot", 9), ("cos", 0.9), ("dist", -0.1))
+            FactBase(name, hits=hits(name, 3, score=score))
+            for name, score in (("dot", 9), ("cos", 0.9), ("dist", -0.1))
         )
 
         result = await agentic(dot, cosine, distance, top_k=3).call_tool({"query": "x"})
@@ -126,7 +127,9 @@ class TestDuplicates:
         (place,) = result.citations[0].also_in
         assert (place.chunk_id, place.source, place.knowledge_base) == ("other:0", "other.md", "b")
 
-    @pytest.mark.parametrize(("one", "other"), [("max 1.5 bar", "max 15 bar"), ("-5 degrees", "5 degrees"), ("v1", "v2")])
+    @pytest.mark.parametrize(
+        ("one", "other"), [("max 1.5 bar", "max 15 bar"), ("-5 degrees", "5 degrees"), ("v1", "v2")]
+    )
     async def test_texts_that_differ_in_a_number_are_both_shown(self, one: str, other: str) -> None:
         """Near is not the same where it matters."""
         base = FactBase(hits=[hit(one, document_id="a"), hit(other, document_id="b")])
@@ -231,8 +234,9 @@ class TestForeignResults:
             SimpleNamespace(
                 score=0.8,
                 document_id="i",
-                chunk=SimpleNamespace(content=SimpleNamespace(type="data", source=source), source="i.png", chunk_index=0,
-                                      total_chunks=1, metadata=None),
+                chunk=SimpleNamespace(
+                    content=SimpleNamespace(type="data", source=source), source="i.png", chunk_index=0, metadata=None
+                ),
             ),
             {"text": "mapping text", "source": "m.md", "score": 0.7, "metadata": {"page": 8}},
         ]  # fmt: skip
@@ -249,7 +253,9 @@ class TestForeignResults:
         class Bare:
             name, description = "bare", "d"
 
-            async def search(self, queries: list[str], top_k: int = 5, score_threshold: float | None = None) -> list[Any]:
+            async def search(
+                self, queries: list[str], top_k: int = 5, score_threshold: float | None = None
+            ) -> list[Any]:
                 return [{"text": f"{queries[0]} {n}", "document_id": str(n)} for n in range(99)]
 
         result = await agentic(Bare(), top_k=2, filter_fields=["kind"]).call_tool({"query": "x"})

@@ -127,9 +127,7 @@ class TestPlacement:
     """`with_hints`: where the hint goes."""
 
     @staticmethod
-    def place(
-        messages: Sequence[str], hints: Sequence[tuple[Hint, str]]
-    ) -> list[str]:
+    def place(messages: Sequence[str], hints: Sequence[tuple[Hint, str]]) -> list[str]:
         return with_hints(messages, hints, is_ask=lambda text: text[0] == "u", is_hint=lambda text: text[0] == "h")
 
     @staticmethod

@@ -176,8 +176,12 @@ class TestValues:
         assert rows(xlsx(line.format(1) + line.format(2))) == [["1", "0"], ["2", "0"]]
 
 
-async def _longest_turn(parsing: Coroutine[Any, Any, list[Section]]) -> float:
-    task = asyncio.create_task(parsing)
+def _count() -> int:
+    return sum(n % 3 for n in range(3_000_000))
+
+
+async def _longest_turn(work: Coroutine[Any, Any, Any]) -> float:
+    task = asyncio.create_task(work)
     longest = 0.0
     while not task.done():
         started = time.perf_counter()
@@ -391,16 +395,20 @@ class TestFiles:
         assert isolated[0].text.startswith("Sheet: Rain\n| City | Rain mm |\n| --- | --- |\n| Oslo | 763 |")
 
     async def test_the_event_loop_goes_on_while_a_workbook_is_read(self) -> None:
-        """50 ms at most between two turns, with 60,000 cells; a block would show in each of the tries."""
+        """At most 50 ms more between two turns than beside a plain Python loop, with 60,000 cells.
+
+        The loop takes the noise of a busy machine out; a block would show in each of the tries.
+        """
         data = book(*([f"name {n}", n, n / 7] for n in range(20_000)))
         gc.collect()  # openpyxl's cells
 
         for _ in range(10):
+            noise = await _longest_turn(asyncio.to_thread(_count))
             longest = await _longest_turn(ExcelParser().parse(data, "a.xlsx"))
-            if longest < 0.05:
+            if longest - noise < 0.05:
                 break
 
-        assert longest < 0.05
+        assert longest - noise < 0.05
 
     def test_another_type_is_an_error_that_names_it(self) -> None:
         """By content."""

@@ -113,7 +113,9 @@ async def test_a_silent_service_costs_the_timeout() -> None:
     assert reranked.degraded
 
 
-@pytest.mark.parametrize(("api", "missing"), [("tei", "base_url"), ("infinity", "base_url"), ("vllm", "base_url"), ("x", "unknown")])
+@pytest.mark.parametrize(
+    ("api", "missing"), [("tei", "base_url"), ("infinity", "base_url"), ("vllm", "base_url"), ("x", "unknown")]
+)
 def test_what_is_missing_is_said_at_construction(api: Any, missing: str) -> None:
     """Servers of one's own have no default address."""
     with pytest.raises(ConfigurationError, match=missing):

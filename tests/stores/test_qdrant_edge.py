@@ -400,3 +400,47 @@ async def test_optimizing_keeps_the_answers(tmp_path: Path) -> None:
 def test_load_edge_gives_the_engine() -> None:
     """The module that the store drives."""
     assert hasattr(qdrant_edge.load_edge(), "EdgeShard")
+
+
+async def test_counts_follow_writes_of_a_session_without_keyword_search(tmp_path: Path) -> None:
+    """Counts saved by one session are kept up to date by the next, which only writes."""
+    request = RetrieveRequest(texts=["pear"], limit=10)
+    async with QdrantStore(path=tmp_path) as store:
+        await store.create_collection("c", 4)
+        await store.insert("c", [record(f"d{n}", text="pear" if n < 3 else "plum") for n in range(10)])
+        await store.retrieve("c", request)
+    async with QdrantStore(path=tmp_path) as store:
+        await store.insert("c", [record(f"d{n}", text="pear") for n in range(3, 9)])
+    async with QdrantStore(path=tmp_path) as store:
+        kept = [hit.score for hit in await store.retrieve("c", request)]
+    shard = next(tmp_path.glob("c-*"))
+    (shard / "frequencies.npz").unlink()
+
+    async with QdrantStore(path=tmp_path) as store:
+        counted = [hit.score for hit in await store.retrieve("c", request)]
+
+    assert len(kept) == 9
+    assert kept == counted
+
+
+async def test_a_collection_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    """The message says to upgrade; nothing is read wrongly."""
+    async with QdrantStore(path=tmp_path) as store:
+        await store.create_collection("c", 4)
+    meta = next(tmp_path.glob("c-*/collection.json"))
+    meta.write_text(meta.read_text().replace('"format_version":1', '"format_version":99'))
+
+    with pytest.raises(errors.StoreError, match="upgrade"):
+        async with QdrantStore(path=tmp_path) as store:
+            await store.search("c", EAST)
+
+
+async def test_a_damaged_shard_is_a_store_error(tmp_path: Path) -> None:
+    """The engine's own error is named with the folder."""
+    async with QdrantStore(path=tmp_path) as store:
+        await store.create_collection("c", 4)
+    (next(tmp_path.glob("c-*")) / "shard" / "edge_config.json").write_text("{")
+
+    async with QdrantStore(path=tmp_path) as store:
+        with pytest.raises(errors.StoreError, match="qdrant-edge failed"):
+            await store.search("c", EAST)

@@ -140,7 +140,7 @@ async def test_options_of_a_cluster_reach_the_server(server: QdrantServer) -> No
 
     async with QdrantStore(url=server.url, **options, quantization="scalar", on_disk=True) as store:
         await store.create_collection("c", 4)
-    client = AsyncQdrantClient(url=server.url)
+    client = AsyncQdrantClient(url=server.url, check_compatibility=False)
     info = await client.get_collection("c")
     await client.close()
 
@@ -155,7 +155,7 @@ async def test_options_of_a_cluster_reach_the_server(server: QdrantServer) -> No
 
 async def test_a_collection_of_another_program_is_left_alone(server: QdrantServer) -> None:
     """It does not count as ours, so nothing is read from it or written to it."""
-    client = AsyncQdrantClient(url=server.url)
+    client = AsyncQdrantClient(url=server.url, check_compatibility=False)
     await client.create_collection("theirs", vectors_config=models.VectorParams(size=4, distance=models.Distance.DOT))
     async with QdrantStore(url=server.url) as store:
         with pytest.raises(errors.CollectionNotFoundError):
@@ -261,7 +261,7 @@ def rank_all(semantic: Any, keyword: Any, _: Any) -> list[Scored]:
 
 
 async def points(server: QdrantServer) -> int:
-    client = AsyncQdrantClient(url=server.url)
+    client = AsyncQdrantClient(url=server.url, check_compatibility=False)
     counted = await client.count("c", exact=True)
     await client.close()
     return counted.count
