@@ -21,7 +21,9 @@ from agent_rag.testing.knowledge import hit
 
 TURNS = 200
 HISTORY = [user("What about the pump?"), user("And the valve?")] * 10
-SENTENCES = "The valve <b>opens</b> at 3.5 bar; see [2] (source: manual). Ventile öffnen bei 3,5 bar. 阀门在三点五巴打开。 "
+SENTENCES = (
+    "The valve <b>opens</b> at 3.5 bar; see [2] (source: manual). Ventile öffnen bei 3,5 bar. 阀门在三点五巴打开。 "
+)
 TEXT = (SENTENCES * 20)[:1_000]
 HITS = [
     hit(f"{number} {TEXT}", document_id=f"d{number}", metadata={"page": number}, heading_path=["Care", "Valves"])
@@ -30,7 +32,9 @@ HITS = [
 
 
 def rag(**parameters: Any) -> RAGMiddleware:
-    return RAGMiddleware([FactBase("a", hits=HITS[:3]), FactBase("b", hits=HITS[2:])], RAGMiddleware.Parameters(**parameters))
+    return RAGMiddleware(
+        [FactBase("a", hits=HITS[:3]), FactBase("b", hits=HITS[2:])], RAGMiddleware.Parameters(**parameters)
+    )
 
 
 def turns(middleware: list[RAGMiddleware]) -> None:

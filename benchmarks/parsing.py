@@ -2,8 +2,8 @@
 
 Each library runs in a process and an environment of its own; for each file they take turns, so that the load of the
 machine hits all alike. Text recall is the share of the words of an independent reference that a library finds:
-`pdftotext` (Debian: poppler-utils) for PDF, a raw walk of the XML for Office, the text nodes for HTML. The files are the
-handbook, generated ones, and the public cases beside the checkout where they exist.
+`pdftotext` (Debian: poppler-utils) for PDF, a raw walk of the XML for Office, the text nodes for HTML. The files are
+the handbook, generated ones, and the public cases beside the checkout where they exist.
 
 A library that is not there is left out with the command that installs it.
 """

@@ -45,9 +45,11 @@ class Cutter:
             return self._cut_characters(text, start, stop)
         spans: list[Span] = []
         begin, done = start, boundaries.first_solid(text, start, stop)
+        width = 4 * self.size  # A first guess, in characters; then the width of the window before.
         while done < stop:
             # Here text[begin:done] is repeated or blank, and text[done] is the first character not yet in a span.
-            reach = self._reach(text, begin, stop)
+            reach = self._reach(text, begin, stop, width)
+            width = reach - begin
             if reach >= stop:
                 spans.append((begin, stop))
                 break
@@ -103,12 +105,12 @@ class Cutter:
     def _most_overlap(self) -> int:
         return min(self.overlap, self.size - max(1, self.size >> 2))
 
-    def _reach(self, text: str, begin: int, stop: int) -> int:
+    def _reach(self, text: str, begin: int, stop: int, guess: int) -> int:
         """The furthest end whose text fits, at least one character."""
         if self.length is len:
             return min(begin + self.size, stop)
         most = stop - begin
-        count = largest_fit(lambda count: self.length(text[begin : begin + count]), self.size, most)
+        count = largest_fit(lambda count: self.length(text[begin : begin + count]), self.size, most, guess=guess)
         return begin + max(1, count)
 
     def _end(self, text: str, begin: int, done: int, reach: int, breaks: Sequence[int]) -> int:
@@ -169,7 +171,7 @@ def largest_fit(measure: Callable[[int], int], budget: int, most: int, *, guess:
         guess: First count to try; four times the budget when None (characters per token).
     """
     good, bad = 0, most + 1
-    count = min(most, guess or budget * 4)
+    count = min(most, max(1, guess or budget * 4))
     for attempt in range(64):
         if bad - good <= 1 + (good >> 5):
             break

@@ -92,7 +92,7 @@ class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
         turn = _turn_in(state)
         if turn is None:
             turn = self._start(state["messages"], runtime)
-        await self._load_fields()
+        await self.rag.list_tools(refresh=False)
         hint = await self.rag.hint(turn)
         update: dict[str, Any] = {_STATE_KEY: _ref(turn)}
         if hint is not None and hint.event is not None:
@@ -159,13 +159,6 @@ class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
             context=getattr(runtime, "context", None),
             supports_images=self._supports_images,
         )
-
-    async def _load_fields(self) -> None:
-        if self.rag.parameters.filter_fields == "auto" and not self._has_fields():
-            await self.rag.list_tools()
-
-    def _has_fields(self) -> bool:
-        return any("filter" in tool.parameters["properties"] for tool in self.rag.tools)
 
     def _langchain_tools(self) -> list[Any]:
         return [_structured_tool(tool) for tool in self.rag.tools]

@@ -164,10 +164,11 @@ class RAGMiddleware:
             tools.append(KnowledgeTool(read_spec(), self._caller(READ_DOCUMENT)))
         return tools
 
-    async def list_tools(self) -> list[KnowledgeTool]:
-        """`tools`, after reading what ``filter_fields="auto"`` needs from the stores."""
+    async def list_tools(self, *, refresh: bool = True) -> list[KnowledgeTool]:
+        """`tools`, after reading what ``filter_fields="auto"`` needs from the stores, if it was not read before or with
+        `refresh`."""
         if self.parameters.mode == "agentic":
-            await self._fields.load(refresh=True)
+            await self._fields.load(refresh=refresh)
         return self.tools
 
     async def call_tool(self, arguments: Any, turn: Turn | None = None, *, name: str | None = None) -> ToolResult:

@@ -22,7 +22,9 @@ from .citation import PassageKey, Source, key_of
 logger = logging.getLogger("agent_rag")
 
 _MARKS = re.compile(r"[*_`#>|•·]+")
-_QUOTES = str.maketrans("“”„«»‘’–—", '"""""\'\'--')
+_DOUBLE_QUOTES = re.compile("[“”„«»]")
+_SINGLE_QUOTES = re.compile("[‘’]")
+_DASHES = re.compile("[–—]")
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,10 @@ def _comparable(hit: VectorSearchResult) -> str:
     content = hit.chunk.content
     if isinstance(content, DataBlock):
         return content.source.data if isinstance(content.source, Base64Source) else str(content.source.url)
-    return _MARKS.sub(" ", content.text).translate(_QUOTES)
+    text = _MARKS.sub(" ", content.text)
+    if text.isascii():
+        return text
+    return _DASHES.sub("-", _SINGLE_QUOTES.sub("'", _DOUBLE_QUOTES.sub('"', text)))
 
 
 def reason_of(error: BaseException) -> str:

@@ -6,6 +6,7 @@ import codecs
 import re
 
 from ..errors import ConfigurationError, ParseError
+from ._charset import guess_charset
 
 _BOMS = [
     (codecs.BOM_UTF8, "utf-8"),
@@ -31,10 +32,6 @@ _USUAL = re.compile(
 _PROSE_SIGNS = re.compile("[\\u3001\\u3002\\uff0c\\uff01\\uff1a\\uff1f\\u3040-\\u30ff\\n ]")
 _SAMPLE = 64 * 1024
 _ESCAPE_CODED = re.compile(rb"\x1b(?:\$[@AB]|\$\(|\([BJ]|\$\)C)")
-_HIGH_PAIRS = re.compile(rb"[\xa1-\xa3\xb0-\xd7][\xa1-\xfe]")
-# Printable signs of windows-1252 between and around words, apart from letters.
-_WESTERN_SIGNS = set("€‚„…‰‹‘’“”•–—™›\xa0¡¢£¥§©ª«®°±²³´µ·¹º»¼½¾¿×÷†‡ƒˆ˜¦¨¬\xad¯¶¸¤")
-_WESTERN_LETTERS = set("ŠŒŽšœžŸ" + "".join(chr(c) for c in range(0xC0, 0x100) if c not in (0xD7, 0xF7)))
 
 
 def check_encoding(encoding: str) -> str:
@@ -137,7 +134,7 @@ def _is_binary(text: str) -> bool:
 def _escape_coded(data: bytes) -> str | None:
     if not _ESCAPE_CODED.search(data):
         return None  # colour codes of a terminal log
-    for codec in ("iso2022_jp_2", "iso2022_kr", "iso2022_jp_ext"):
+    for codec in ("iso2022_kr",) if b"\x1b$)C" in data else ("iso2022_jp_2", "iso2022_jp_ext"):
         if (text := _strict(data, codec)) is not None:
             return text
     return None
@@ -152,24 +149,13 @@ def _mostly_utf8(data: bytes) -> str | None:
 
 
 def _guess(data: bytes, filename: str) -> str:
-    from charset_normalizer import from_bytes
-
     sample = _sample(data)
     if _is_binary(sample.decode("latin-1")):
         if (wide := _wide(data)) is not None and _PROSE_SIGNS.search(wide[:_SAMPLE]):
             return wide
         raise ParseError(f"{filename}: the content is binary data, not text")
-    western = _strict(sample, "cp1252")
-    if western is not None and _reads_western(western):
-        return data.decode("cp1254" if _reads_turkish(western) else "cp1252", "replace")
-    if _reads_chinese(sample):
-        return data.decode("gb18030", "replace")
-    if cyrillic := _cyrillic(sample):
-        return data.decode(cyrillic, "replace")
-    best = from_bytes(sample, threshold=0.3).best()
-    codec = best.encoding if best is not None else "cp1252"
-    codec = _SUPERSETS.get(codec.replace("_", "-"), _SUPERSETS.get(codec, codec))
-    return data.decode(codec, "replace")
+    codec = guess_charset(sample)
+    return data.decode(_SUPERSETS.get(codec.replace("_", "-"), _SUPERSETS.get(codec, codec)), "replace")
 
 
 def _sample(data: bytes) -> bytes:
@@ -180,55 +166,3 @@ def _sample(data: bytes) -> bytes:
     start = data.rfind(b"\n", 0, first.start() if first else 0) + 1
     piece = data[start : start + _SAMPLE]
     return piece[: piece.rfind(b"\n") + 1] or piece
-
-
-def _reads_western(text: str) -> bool:
-    """Whether text read as windows-1252 looks it: few accents, each inside a word of Latin letters, usual signs.
-
-    A detector needs more text than "café" to see that; text in another script is mostly accents when read this way.
-    """
-    letters = signs = lone = 0
-    for index, char in enumerate(text):
-        if char <= "\x7f":
-            continue
-        if char in _WESTERN_LETTERS:
-            letters += 1
-            around = text[max(0, index - 1) : index] + text[index + 1 : index + 2]
-            lone += not any(c.isascii() and c.isalpha() for c in around)
-            lone += char.isupper() and index > 0 and text[index - 1].islower()
-        elif char in _WESTERN_SIGNS:
-            signs += 1
-        else:
-            return False
-    plain = sum(1 for c in text if c.isascii() and c.isalpha())
-    return lone * 5 <= letters and letters * 3 <= plain + 4 and signs * 4 <= plain + 8
-
-
-def _reads_turkish(western: str) -> bool:
-    """Windows-1254 has ı ş ğ İ Ş Ğ where windows-1252 has six letters that only Icelandic uses, beside á and é."""
-    six = sum(western.count(char) for char in "ýþðÝÞÐ")
-    letters = sum(char in _WESTERN_LETTERS for char in western)
-    return six * 4 > letters and not any(char in western for char in "áéíóúæÁÉÍÓÚÆ")
-
-
-def _cyrillic(data: bytes) -> str | None:
-    """The Cyrillic code page in which at least 45 % are the ten commonest small letters (in Russian 64 %)."""
-    best, share = None, 0.45
-    for codec in ("cp1251", "koi8-r", "iso8859-5", "cp866"):
-        high = [c for c in data.decode(codec, "replace") if c > "\x7f"]
-        common = sum(c in "оеаинтсрвл" for c in high) / max(1, len(high))
-        if len(high) >= 6 and common > share:
-            best, share = codec, common
-    return best
-
-
-def _reads_chinese(data: bytes) -> bool:
-    """Whether every pair of high bytes is a frequent character of GB 2312, with some that Korean text never has.
-
-    GB 2312 sorts its 3,755 frequent characters by sound into rows B0 to D7; Korean syllables fill rows B0 to C8.
-    """
-    pairs = _HIGH_PAIRS.findall(data)
-    if 2 * len(pairs) != sum(byte > 127 for byte in data):
-        return False
-    rows = [pair[0] for pair in pairs if pair[0] >= 0xB0]
-    return bool(rows) and sum(row > 0xC8 for row in rows) * 5 >= len(rows) >= len(pairs) // 2

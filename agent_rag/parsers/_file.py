@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from .._extras import DISTRIBUTION
 from ..documents import Section
-from ..errors import AgentRAGError, EmptyFileError, ParseError, ParseLimitError
+from ..errors import AgentRAGError, EmptyFileError, MissingExtraError, ParseError, ParseLimitError
 from ._isolation import Isolation, is_isolated, shared_pool
 from .base import ParserBase
 
@@ -33,15 +35,9 @@ class FileParser(ParserBase):
 
     @property
     def fingerprint(self) -> str:
-        """Class, version and options; secrets and objects only by their type."""
-        plain = {
-            k: v if isinstance(v, str | int | float | bool | None) else type(v).__name__ for k, v in self._options()
-        }
-        return f"{type(self).__name__}:{self.version}:{plain}"
-
-    def _options(self) -> Iterator[tuple[str, Any]]:
-        hidden = ("password", "isolation")
-        return ((name, value) for name, value in sorted(vars(self).items()) if name.lstrip("_") not in hidden)
+        """Class, version and options, without secrets and without what does not change the Sections."""
+        options = {name: value for name, value in sorted(vars(self).items()) if name not in ("password", "isolation")}
+        return f"{type(self).__name__}:{self.version}:{re.sub(r' at 0x[0-9a-fA-F]+', '', repr(options))}"
 
     async def parse(self, file: bytes | str | Path, filename: str) -> list[Section]:
         """Read a file off the event loop: in a worker process with ``isolation="process"``, else in a thread."""
@@ -93,6 +89,11 @@ def parse_errors(filename: str, format_name: str) -> Iterator[None]:
         yield
     except AgentRAGError:
         raise
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{filename}: reading {format_name} needs the package {error.name!r} of the default install: "
+            f"pip install '{DISTRIBUTION}' (import failed with: {error})"
+        ) from error
     except MemoryError as error:
         raise ParseLimitError(f"{filename}: reading this {format_name} needs more memory than there is") from error
     except (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError):

@@ -85,9 +85,6 @@ class PDFParser(FileParser):
             max_file_bytes=self.max_file_bytes,
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__
-
     def __repr__(self) -> str:
         return f"PDFParser(engine={self.engine!r})"
 

@@ -28,7 +28,7 @@ from ..documents import Chunk, DocumentSummary, VectorRecord
 from ..filters import FilterLike
 from ..filters.plan import index_metadata, plan
 from ..retrieval.lexical import tokenize
-from ._qdrant_schema import parse_chunk, translate
+from ._qdrant_schema import number_field, parse_chunk, translate
 from ._qdrant_table import Head, Name, runs_of
 
 KIND, VERSION, HEAD_ID, SCOPE, DOCUMENT, INDEX = "k", "g", "h", "s", "d", "i"
@@ -169,13 +169,8 @@ def condition(metadata_filter: FilterLike | None, *more: Document, without: Sequ
 
 def _filter_fields(metadata: Mapping[str, Any]) -> Document:
     indexed = index_metadata(metadata)
-    ranges = [f"{range_field(key)}:{sortable(value)}" for key, value in indexed.numbers.items()]
+    ranges = [f"{number_field(key)}:{sortable(value)}" for key, value in indexed.numbers.items()]
     return {TOKENS: list(indexed.tokens), RANGES: ranges}
-
-
-def range_field(key: str) -> str:
-    """The same as `translate` gives; hashed, since keys are any text."""
-    return f"n_{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
 # --- documents ---

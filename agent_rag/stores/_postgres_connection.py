@@ -140,9 +140,13 @@ class Connections:
             logger.warning("closing PostgreSQL connections that were busy for %s s", self._timeout_s)
             pool.terminate()
 
-    async def read(self, work: Callable[[Session], Awaitable[T]]) -> T:
-        """Run `work` in one read-only transaction, which sees one state; again if the connection was lost."""
-        return await self._run(work, READ, (_Conflict, _Disconnected))
+    async def read(self, work: Callable[[Session], Awaitable[T]], *, settings: str = "") -> T:
+        """Run `work` in one read-only transaction, which sees one state; again if the connection was lost.
+
+        Args:
+            settings: Further ``SET LOCAL`` statements for it.
+        """
+        return await self._run(work, f"{READ}; {settings}", (_Conflict, _Disconnected))
 
     async def write(self, work: Callable[[Session], Awaitable[T]]) -> T:
         """Run `work` in one transaction; again if another one was in the way."""

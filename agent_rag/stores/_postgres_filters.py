@@ -28,6 +28,42 @@ def where(value: FilterLike | None, row: str, values: Values) -> str:
     return "true" if node is None else _condition(node, row, values)
 
 
+def uses_index(value: FilterLike | None) -> bool:
+    """Whether an index over tokens can find what matches: there are tokens of which each match has one."""
+    node = plan(value)
+    return node is not None and _has_tokens(node)
+
+
+def has_range(value: FilterLike | None) -> bool:
+    """Whether numbers are compared, of which the planner knows no distribution."""
+    node = plan(value)
+    return node is not None and _has_range(node)
+
+
+def _has_tokens(node: Plan) -> bool:
+    match node:
+        case HasAny():
+            return True
+        case AllOf(parts):
+            return any(map(_has_tokens, parts))
+        case AnyOf(parts):
+            return bool(parts) and all(map(_has_tokens, parts))
+        case _:
+            return False
+
+
+def _has_range(node: Plan) -> bool:
+    match node:
+        case InRange():
+            return True
+        case AllOf(parts) | AnyOf(parts):
+            return any(map(_has_range, parts))
+        case NotOf(part):
+            return _has_range(part)
+        case _:
+            return False
+
+
 def _condition(node: Plan, row: str, values: Values) -> str:
     match node:
         case HasAny(()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from ..filters.plan import plan
 from ..retrieval.lexical import K1, B, counts, idf, tokenize
 from ._postgres_connection import Session
 from ._postgres_copy import term_key
-from ._postgres_filters import Values, where
+from ._postgres_filters import Values, has_range, uses_index, where
 from ._postgres_schema import Collection
 from ._postgres_vectors import (
     MAX_INDEXED_DIMENSIONS,
@@ -29,6 +30,10 @@ from .base import Get, Keyword, Nearest, Scored, Step
 
 _MAX_EF_SEARCH = 1_000
 """pgvector's own bound."""
+_MIN_SCAN = 20_000
+"""Vectors that a filtered search of the index looks at before it stops, at least (pgvector's default)."""
+_SAMPLE = 2_000
+"""Chunks that are looked at to estimate a share."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,12 @@ class Tuning:
 
     exact_below: int
     ef_search: int
+
+
+def search_settings(metadata_filter: FilterLike | None) -> str:
+    """Settings of the transaction of a search: the planner thinks that comparing tokens row by row costs nothing
+    (160 ms instead of 20 for a filter of 20 values at 100k chunks), so it is kept to the index where it can be."""
+    return "SET LOCAL enable_seqscan = off" if uses_index(metadata_filter) else ""
 
 
 class Search:
@@ -83,14 +94,27 @@ class Search:
         if plan(metadata_filter) is None:
             return False
         bound = max(self._tuning.exact_below, int(55 * math.sqrt(size)))
+        return await self._estimate(metadata_filter) <= bound
+
+    async def _estimate(self, metadata_filter: FilterLike | None) -> float:
+        """About how many chunks match: the planner's estimate, or from a sample where it has none.
+
+        It only chooses between two right answers. Counting them took 25 ms at half of 100k chunks.
+        """
         values = Values()
         condition = where(metadata_filter, "c", values)
+        if not has_range(metadata_filter):
+            row = await self._session.fetch_one(
+                f"EXPLAIN (FORMAT JSON) SELECT FROM {self._collection.chunk_table} c WHERE {condition}", *values
+            )
+            return float(json.loads(row[0])[0]["Plan"]["Plan Rows"])
+        percent = values.bind(min(100.0, 100.0 * _SAMPLE / self._collection.chunks), "float4")
         row = await self._session.fetch_one(
-            f"SELECT count(*) AS kept FROM (SELECT FROM {self._collection.chunk_table} c WHERE {condition} "
-            f"LIMIT {values.bind(bound + 1, 'int8')}) AS some",
+            f"SELECT count(*) AS seen, count(*) FILTER (WHERE {condition}) AS kept "
+            f"FROM {self._collection.chunk_table} c TABLESAMPLE SYSTEM ({percent})",
             *values,
         )
-        return bool(row["kept"] <= bound)
+        return float(self._collection.chunks * (row["kept"] / row["seen"] if row["seen"] else 1.0))
 
     async def _exact(
         self, query: list[float], limit: int, metadata_filter: FilterLike | None, ids: Sequence[int] | None
@@ -113,7 +137,8 @@ class Search:
         filtered = plan(metadata_filter) is not None
         await self._session.execute(
             f"SET LOCAL hnsw.ef_search = {effort}; SET LOCAL hnsw.iterative_scan = relaxed_order; "
-            f"SET LOCAL hnsw.max_scan_tuples = {200_000}; SET LOCAL hnsw.scan_mem_multiplier = 8; "
+            f"SET LOCAL hnsw.max_scan_tuples = {max(_MIN_SCAN, self._collection.chunks // 5)}; "
+            "SET LOCAL hnsw.scan_mem_multiplier = 8; "
             "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
         )
         values = Values()
@@ -128,7 +153,10 @@ class Search:
             f"ORDER BY {order} LIMIT {values.bind(wanted, 'int8')}"
         )
         found = await self._ranked(near, "distance", limit, values)
-        await self._session.execute("SET LOCAL enable_seqscan = on; SET LOCAL enable_bitmapscan = on")
+        await self._session.execute(
+            f"SET LOCAL enable_seqscan = {'off' if uses_index(metadata_filter) else 'on'}; "
+            "SET LOCAL enable_bitmapscan = on"
+        )
         return found
 
     async def _keyword(self, text: str, limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
@@ -157,9 +185,9 @@ class Search:
         if plan(metadata_filter) is not None:
             condition = where(metadata_filter, "c", values)
             source += f" JOIN {self._collection.chunk_table} c ON c.id = p.chunk AND ({condition})"
-        norm = f"{K1 * (1 - B)!r} + {values.bind(K1 * B / average, 'float8')} * p.length"
+        norm = f"({values.bind(K1 * (1 - B), 'float8')} + {values.bind(K1 * B / average, 'float8')} * p.length)"
         best = (
-            f"SELECT p.chunk, sum(q.weight * p.frequency / (p.frequency + {norm})) AS weight FROM {source} "
+            f"SELECT p.chunk, sum(q.weight / (1 + {norm} / p.frequency)) AS weight FROM {source} "
             f"GROUP BY p.chunk ORDER BY 2 DESC FETCH FIRST ({values.bind(limit, 'int8')}) ROWS WITH TIES"
         )
         near = (

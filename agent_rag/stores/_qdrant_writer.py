@@ -172,7 +172,7 @@ class ShardWriter:
         name = (summary.scope, summary.document_id)
         payload = {
             KIND: HEAD,
-            SUMMARY: summary.model_dump_json(),
+            SUMMARY: summary.model_copy(update={"chunk_count": head.count}).model_dump_json(),
             "s": name[0],
             "d": name[1],
             **head.payload(),

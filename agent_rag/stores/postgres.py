@@ -20,7 +20,7 @@ from ._driver import run_steps_async
 from ._postgres_connection import Connections, RelationGone, Session
 from ._postgres_reader import MAX_INDEX
 from ._postgres_schema import Collection, Names, load
-from ._postgres_search import Search, Tuning
+from ._postgres_search import Search, Tuning, search_settings
 from ._postgres_server import EmbeddedServer
 from ._postgres_setup import Options, Schema
 from ._postgres_vectors import VectorChoice
@@ -248,7 +248,7 @@ class PostgresStore(VectorStoreBase):
             search = Search(session, found, self._schema.extension, self._tuning)
             return await run_steps_async(request, search.answer)
 
-        return await self._read(collection, work)
+        return await self._read(collection, work, settings=search_settings(request.metadata_filter))
 
     async def list_documents(self, collection: str, metadata_filter: FilterLike | None = None) -> list[DocumentSummary]:
         return await self._read(collection, lambda session, found: reader.summaries(session, found, metadata_filter))
@@ -357,7 +357,9 @@ class PostgresStore(VectorStoreBase):
             raise unknown_collection(collection)
         return found
 
-    async def _read(self, collection: str, work: Callable[[Session, Collection], Awaitable[T]]) -> T:
+    async def _read(
+        self, collection: str, work: Callable[[Session, Collection], Awaitable[T]], *, settings: str = ""
+    ) -> T:
         self._check_open()
 
         async def inside(session: Session) -> T:
@@ -367,7 +369,7 @@ class PostgresStore(VectorStoreBase):
             return await work(session, found)
 
         try:
-            return await self._connections.read(inside)
+            return await self._connections.read(inside, settings=settings)
         except RelationGone as error:
             raise unknown_collection(collection) from error
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -213,3 +217,30 @@ async def test_a_bad_call_is_marked_as_an_error() -> None:
     message = next(message for message in state["messages"] if message.type == "tool")
     assert message.status == "error"
     assert "query" in message.text
+
+
+async def test_fields_of_the_store_reach_the_model() -> None:
+    """With filter_fields="auto" the tool is described anew when the turn begins, although it was made before."""
+
+    class Listing(FactBase):
+        async def list_documents(self) -> list[Any]:
+            return [SimpleNamespace(metadata={"kind": "manual"})]
+
+    model = ScriptedChatModel("done")
+
+    await agent_of(model, agentic(Listing(), filter_fields="auto")).ainvoke(
+        {"messages": [HumanMessage("hello")]}, config("s")
+    )
+
+    assert "- kind (text, one of manual)" in model.tools[0][0].parameters["properties"]["filter"]["description"]
+
+
+def test_the_example_runs() -> None:
+    """examples/agents/langchain_agent.py prints the hint, a cited answer, and a clean history."""
+    example = Path(__file__).resolve().parents[2] / "examples/agents/langchain_agent.py"
+
+    result = subprocess.run([sys.executable, example], capture_output=True, text=True, check=True)
+
+    assert result.stdout.startswith("hint: ['warranty.md']\n")
+    assert "[2] conditions.md" in result.stdout
+    assert result.stdout.endswith("stored messages: ['human', 'ai', 'tool', 'ai']\n")

@@ -57,8 +57,8 @@ async def test_a_text_up_to_the_size_stays_whole() -> None:
 
 
 async def test_a_window_that_brings_nothing_new_is_left_out() -> None:
-    """Windows of 12 bytes, 8 repeated. The first ends behind 日 (1 + 4 + 4 + 3 bytes); 8 bytes back lies in the
-    first 🙂, so the next starts there, and its 12 bytes end at 日 again: the seed makes a chunk of it, here it is left out.
+    """Windows of 12 bytes, 8 repeated. The first ends behind 日 (1 + 4 + 4 + 3 bytes); 8 bytes back lies in the first
+    🙂, so the next starts there, and its 12 bytes end at 日 again: the seed makes a chunk of it, here it is left out.
     The window behind it starts one character later: 🙂日🙂 (11 bytes), the last at 日, 8 bytes before the end: 🙂🙂."""
     assert reference("a🙂🙂日🙂🙂", 3, 2)[:2] == ["a🙂🙂日", "🙂🙂日"]
     assert await texts("a🙂🙂日🙂🙂", 3, 2) == ["a🙂🙂日", "🙂日🙂", "日🙂🙂"]

@@ -158,14 +158,15 @@ def test_a_truncating_tokenizer_is_counted_in_full() -> None:
     [
         ("", 0),
         ("the", 1),
-        ("people", 2),  # peop-le
+        ("people", 2),  # peo-ple
         ("NASA", 2),
         ("1984", 4),
         ("a, b!", 4),
         ("漢字", 4),
         ("été", 3),
+        ("international", 5),
         ("🙂", 4),
-        ("a  b\n\nc", 5),  # three words, two runs of white space
+        ("a  b\n\nc", 6),  # three words, a run of spaces, two line breaks
     ],
 )
 def test_approximate_tokens(text: str, expected: int) -> None:

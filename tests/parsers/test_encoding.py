@@ -19,7 +19,9 @@ TEXTS = {
     "one german word": ("Größe", ["cp1252", "utf-16-le", "utf-16-be"]),
     "german csv": ("Name;Größe\nMüller;3\nJosé;4\n", ["cp1252"]),
     "spanish": ("El niño comió piñas. ¿Dónde está la señora? ¡Qué día!", ["cp1252"]),
-    "polish": ("Zażółć gęślą jaźń. Proszę przesłać mi fakturę za usługi.", ["cp1250"]),
+    "polish": ("Zażółć gęślą jaźń. Proszę przesłać mi fakturę za usługi.", ["cp1250", "iso8859-2"]),
+    "hungarian": ("A szerző a megfelelő intézmény öt új főnökét említi.", ["cp1250", "iso8859-2"]),
+    "croatian": ("To je nešto što će uspješno završiti čak i noću.", ["cp1250", "iso8859-2"]),
     "czech": ("Příliš žluťoučký kůň úpěl ďábelské ódy. Účet je třeba zaplatit.", ["cp1250"]),
     "turkish": ("İstanbul'da yaşayan kişi sayısı hızla artıyor; şehir çok büyüdü.", ["cp1254"]),
     "russian": (

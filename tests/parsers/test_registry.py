@@ -10,8 +10,17 @@ from pathlib import Path
 import pytest
 
 from agent_rag import ParserBase, Section, TextBlock
-from agent_rag.errors import EncryptedFileError, ParseError, UnsupportedFormatError
-from agent_rag.parsers import ExcelParser, TextParser, parser_for, register_parser, registry, supported_extensions
+from agent_rag.errors import EncryptedFileError, MissingExtraError, ParseError, UnsupportedFormatError
+from agent_rag.parsers import (
+    ExcelParser,
+    PDFParser,
+    TesseractOCR,
+    TextParser,
+    parser_for,
+    register_parser,
+    registry,
+    supported_extensions,
+)
 from agent_rag.parsers._sniff import detect
 
 from .samples import SAMPLES, docx_sample, pdf_sample, xlsx_sample
@@ -213,3 +222,24 @@ def test_importing_the_package_loads_no_library() -> None:
 def test_text_is_told_apart_by_how_it_starts(data: bytes, kind: str) -> None:
     """Only where the name says nothing better."""
     assert detect(data).media_type == kind
+
+
+async def test_a_missing_library_names_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one of the default install, which somebody left out."""
+    monkeypatch.setitem(sys.modules, "lxml", None)
+
+    with pytest.raises(
+        MissingExtraError, match=r"a\.html: reading HTML needs .*'lxml'.*pip install 'agent-rag-middleware'"
+    ):
+        await parser_for("a.html").parse(b"<p>x", "a.html")
+
+
+def test_a_fingerprint_changes_with_the_options_that_count() -> None:
+    """Not with a password, nor with where the work is done."""
+    first = PDFParser(password="s3cret", isolation="none").fingerprint
+
+    assert first == PDFParser().fingerprint
+    assert "s3cret" not in first
+    assert first != PDFParser(engine="pypdf").fingerprint
+    german = PDFParser(ocr=TesseractOCR("deu")).fingerprint
+    assert german == PDFParser(ocr=TesseractOCR("deu")).fingerprint != PDFParser(ocr=TesseractOCR()).fingerprint

@@ -261,7 +261,7 @@ class Search:
 
 
 class Aggregations:
-    KINDS = ("terms", "composite", "top_hits", "value_count", "cardinality", "min", "max")
+    KINDS = ("terms", "composite", "top_hits", "value_count", "cardinality", "min", "max", "sum")
 
     def __init__(self, search: Search) -> None:
         self.search = search
@@ -396,6 +396,14 @@ class Aggregations:
         self.options(name, kind, body, "field")
         value = pick((v for hit in hits for v in self.values(body["field"], hit)), default=None)
         return {"value": None if value is None else float(value)}
+
+    def _sum(self, name: str, body: Json, inner: Json, hits: list[Hit]) -> Json:
+        """Of all values, also of equal ones in one document; 0.0 when there is none."""
+        self.options(name, "sum", body, "field missing")
+        missing = [body["missing"]] if "missing" in body else []
+        for hit in hits[:1]:
+            aggregatable(hit.reader, body["field"], "aggregate", unmapped=True)
+        return {"value": float(sum(v for hit in hits for v in hit.doc.values.get(body["field"], missing)))}
 
     def _min(self, name: str, body: Json, inner: Json, hits: list[Hit]) -> Json:
         return self._extreme(name, "min", body, hits, min)

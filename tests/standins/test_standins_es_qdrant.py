@@ -85,6 +85,32 @@ async def refused(call: Any, status: int, kind: str, *, within: str = "") -> Non
 # -- Elasticsearch: published examples -------------------------------------------------------------
 
 
+async def test_es_sum_aggregation_example(es: AsyncElasticsearch) -> None:
+    """The published example of the sum aggregation: the prices of all hats."""
+    prices = [
+        ("hat", 200),
+        ("t-shirt", 200),
+        ("bag", 150),
+        ("hat", 50),
+        ("t-shirt", 10),
+        ("hat", 200),
+        ("t-shirt", 175),
+    ]
+    properties = {"type": {"type": "keyword"}, "price": {"type": "long"}}
+    await es.indices.create(index="sales", mappings={"properties": properties})
+    for kind, price in prices:
+        await es.index(index="sales", document={"type": kind, "price": price}, refresh=True)
+
+    answer = await es.search(
+        index="sales",
+        size=0,
+        query={"constant_score": {"filter": {"match": {"type": "hat"}}}},
+        aggs={"hat_prices": {"sum": {"field": "price"}}, "none": {"sum": {"field": "discount"}}},
+    )
+
+    assert answer["aggregations"] == {"hat_prices": {"value": 450.0}, "none": {"value": 0.0}}
+
+
 async def test_bulk_answers_as_the_reference_shows(es: AsyncElasticsearch) -> None:
     """Bulk API reference: index, delete of a missing id, create, update; their statuses and versions."""
     answer = await es.bulk(

@@ -117,6 +117,19 @@ async def test_blocks_may_be_nested() -> None:
         assert await store.has_collection("c")
 
 
+async def test_many_searches_at_once_share_one_store(tmp_path: Path) -> None:
+    """Ten tasks that search while an eleventh writes all get answers."""
+    async with QdrantStore(path=tmp_path) as store:
+        await store.create_collection("c", 4)
+        await store.insert("c", [record("a")])
+
+        *found, _ = await asyncio.gather(
+            *(store.search("c", EAST) for _ in range(10)), store.insert("c", [record("b", n) for n in range(500)])
+        )
+
+    assert all(hits[0].document_id == "a" for hits in found)
+
+
 async def test_a_temporary_store_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """ ":memory:" removes its folder when it is closed."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

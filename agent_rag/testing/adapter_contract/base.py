@@ -1,0 +1,148 @@
+"""What an adapter's test class sets, and what all scenarios share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+import pytest
+
+from ...chat import ChatMessage
+from ...content import DataBlock
+from ...middleware import Parameters, RAGMiddleware
+from ..chat import ScriptedChatModel
+from ..knowledge import FactBase
+
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    text: str
+    """The final answer."""
+    citations: list[dict[str, Any]] = field(default_factory=list)
+    """What the framework's own slot holds: of all tool results of this run, in order."""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """`HintEvent`s that came through the framework's stream, as dicts."""
+
+
+def when(*conditions: str) -> Callable[[Test], Test]:
+    """Collect a test only where the contract class has all `conditions` as true attributes."""
+
+    def mark(test: Test) -> Test:
+        test.__dict__["_needs"] = conditions
+        return test
+
+    return mark
+
+
+class AdapterFixtures:
+    """What an adapter's test class sets."""
+
+    pytestmark = pytest.mark.asyncio
+
+    static: ClassVar[bool] = True
+    """Can show a hint."""
+    call_scope: ClassVar[bool] = True
+    """Can show the hint on the first call only."""
+    persists: ClassVar[bool] = True
+    """Can keep the hint in the history."""
+    has_history: ClassVar[bool] = True
+    """`session` continues a conversation, and `stored` shows what was kept."""
+    tool_images: ClassVar[bool] = True
+    """Carries images in tool results."""
+    hint_images: ClassVar[bool] = True
+    citation_slot: ClassVar[bool] = True
+    """The framework keeps structured data beside a tool result."""
+    streams: ClassVar[bool] = True
+    """`stream` works."""
+    stream_events: ClassVar[bool] = True
+    """The hint event comes through the framework's stream."""
+    raises: ClassVar[bool] = True
+    """An error in a hook ends the run."""
+    cancels: ClassVar[bool] = True
+    """A run can be cancelled from outside while it searches."""
+    has_context: ClassVar[bool] = True
+    """`context` of a run reaches the `scope` callable."""
+    same_agent: ClassVar[bool] = True
+    """One agent object serves concurrent runs; else one agent each, with the same middleware object."""
+    concurrent_rounds: ClassVar[int] = 20
+    concurrent_runs: ClassVar[int] = 8
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for base in cls.__mro__[1:]:
+            for name, test in vars(base).items():
+                can = all(getattr(cls, condition) for condition in getattr(test, "_needs", ()))
+                if name.startswith("test_") and name not in vars(cls) and not can:
+                    # Hidden, not skipped: what a framework cannot do is no missing test.
+                    setattr(cls, name, None)
+
+    def make_agent(
+        self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
+    ) -> Any:
+        """Override: an agent of the framework with `model` and all `middlewares` attached."""
+        raise NotImplementedError
+
+    async def run(self, agent: Any, text: str, *, session: str = "s", context: Any = None) -> Outcome:
+        """Override: one user turn in the conversation `session`, with `context` as the caller's identity."""
+        raise NotImplementedError
+
+    async def stored(self, agent: Any, session: str = "s") -> str:
+        """Override: everything that is kept of a conversation (history, state, checkpoints), as text."""
+        raise NotImplementedError
+
+    async def stream(self, agent: Any, text: str, *, session: str = "s") -> Outcome:
+        """Override with `streams`: a user turn by the framework's streaming call."""
+        raise NotImplementedError
+
+
+def static(*bases: FactBase, scope: Any = None, on_event: Any = None, **parameters: Any) -> RAGMiddleware:
+    """A static middleware over `bases`."""
+    return RAGMiddleware(list(bases), Parameters(mode="static", **parameters), scope=scope, on_event=on_event)
+
+
+def agentic(*bases: FactBase, scope: Any = None, on_event: Any = None, **parameters: Any) -> RAGMiddleware:
+    """An agentic middleware over `bases`."""
+    return RAGMiddleware(list(bases), Parameters(**parameters), scope=scope, on_event=on_event)
+
+
+def roles(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
+    """(role, text) of the messages, system prompts left out."""
+    return [(message.role, message.text) for message in messages if message.role != "system"]
+
+
+def tool_text(messages: Sequence[ChatMessage]) -> str:
+    """What the last tool message says."""
+    return [message.text for message in messages if message.role == "tool"][-1]
+
+
+def images(messages: Sequence[ChatMessage]) -> list[str]:
+    """The data of all image blocks."""
+    blocks = [block for message in messages for block in message.content if isinstance(block, DataBlock)]
+    return [getattr(block.source, "data", "") for block in blocks]
+
+
+def enums(schema: Any) -> Iterator[Any]:
+    """Every enum in a JSON schema."""
+    if isinstance(schema, dict):
+        if "enum" in schema:
+            yield schema["enum"]
+        for value in schema.values():
+            yield from enums(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from enums(value)
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, what it was raised from, and what is in groups."""
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for inner in error.exceptions:
+                yield from causes(inner)
+        error = error.__cause__ or error.__context__
