@@ -73,7 +73,7 @@ class Child:
 def main() -> None:
     arguments = _arguments()
     with tempfile.TemporaryDirectory() as folder:
-        files = _files(Path(folder))
+        files = _files(Path(folder)) + arguments.files
         children = [Child(name, python) for name, python in _pythons(arguments.python).items()]
         rows = [_measured(path, children, arguments.repeats) for path in files]
         for child in children:
@@ -87,6 +87,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", action="append", default=[], metavar="LIBRARY=PYTHON")
+    parser.add_argument("--files", nargs="*", type=Path, default=[], help="measure these too, for example long PDFs")
     parser.add_argument("--repeats", type=int, default=3)
     return parser.parse_args()
 

@@ -95,6 +95,11 @@ class Reader:
         where = condition(None, IS_HEAD, {"terms": {DOCUMENT: list(document_ids)}})
         return [name async for name in self._names(where)]
 
+    async def catch_up(self) -> None:
+        """Before documents are looked up to be deleted: with ``refresh=False`` the latest are in no search yet."""
+        if self.connection.options.refresh is False:
+            await self.connection.client.indices.refresh(index=self.index)
+
     async def names(self) -> list[Name]:
         """All documents, in order."""
         return [name async for name in self._names(condition(None, IS_HEAD))]

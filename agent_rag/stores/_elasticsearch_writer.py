@@ -100,7 +100,7 @@ class Writer:
             heads = list((await self._reader.heads(pending)).values()) if pending else []
             heads = [head for head in heads if matches(metadata_filter, _metadata(head))]
             actions = [Action.delete_from(head_doc_id(one.name), one.seq_no, one.primary_term) for one in heads]
-            statuses = await self._connection.bulk(self._index, actions, refresh=False)
+            statuses = await self._connection.bulk(self._index, actions, refresh=self._refresh)
             pending = [one.name for one, status in zip(heads, statuses, strict=True) if status == CONFLICT]
             gone += [one for one, status in zip(heads, statuses, strict=True) if status < 300]
             if not pending:
@@ -175,8 +175,6 @@ class Writer:
         ids = [chunk_doc_id(one.version, index) for one in versions for index in one.head.indexes()]
         await self._connection.bulk(self._index, [Action.delete(one) for one in ids], refresh=self._refresh)
         self._reader.forget_statistics()
-        if versions and not ids and self._refresh is not False:
-            await self._connection.client.indices.refresh(index=self._index)
 
     async def _remove_leftovers(self, names: Sequence[Name], mine: Sequence[str]) -> None:
         """Remove what crashed writers left of documents that were just replaced."""

@@ -219,6 +219,7 @@ class ElasticsearchStore(VectorStoreBase):
         chosen = unique_ids(document_ids)
         with self._connection.errors(collection):
             reader = await self._reader(collection)
+            await reader.catch_up()
             names = await reader.find(chosen)
             _, removed = await Writer(reader).delete(names, metadata_filter)
         return removed
@@ -226,6 +227,7 @@ class ElasticsearchStore(VectorStoreBase):
     async def delete_by_filter(self, collection: str, metadata_filter: FilterLike) -> list[str]:
         with self._connection.errors(collection):
             reader = await self._reader(collection)
+            await reader.catch_up()
             names = [(item.scope, item.document_id) for item in await reader.summaries(metadata_filter)]
             gone, _ = await Writer(reader).delete(names, metadata_filter)
         return sorted({document_id for _, document_id in gone})

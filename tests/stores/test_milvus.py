@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import os
@@ -15,20 +14,20 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_rag.errors import ConfigurationError, RecordError, StoreLockedError
 from agent_rag.filters import F
-from agent_rag.retrieval.lexical import tokenize
 from agent_rag.stores import MemoryStore
 from agent_rag.stores.base import RetrieveRequest
 from agent_rag.testing import StoreContract, assert_congruent, record
 from agent_rag.testing.records import document
 from agent_rag.testing.store_contract import MakeStore
 from tests.shared import needs_shared, retrieval_set
+from tests.stores.bm25s_agreement import agreement
+from tests.stores.races import assert_one_version_is_seen
 
 pytest.importorskip("pymilvus", reason="pip install 'agent-rag-middleware[milvus]' to run this")
 pytest.importorskip("milvus_lite", reason="pip install 'agent-rag-middleware[milvus]' to run this")
@@ -99,6 +98,12 @@ class TestMilvusEndpoint(StoreContract):
     @pytest.fixture
     def unavailable(self) -> MilvusLiteStore:
         return MilvusLiteStore(f"http://127.0.0.1:{_free_port()}", token="user:secret", timeout_s=3)
+
+    async def test_readers_see_one_version_beside_two_writers(self, make_store: MakeStore, collection: str) -> None:
+        """Three stores at once: no search and no list mixes versions, finds a part of one, or none."""
+        reads = await assert_one_version_is_seen(make_store, collection, replaces=self.race_trials)
+
+        assert reads > 10
 
 
 # --- options and opening ---
@@ -232,16 +237,20 @@ async def test_keyword_search_agrees_with_bm25s(tmp_path: Path) -> None:
     asked = list(queries.values())[:150]
     async with MilvusLiteStore(tmp_path / "rag.db") as store:
         await store.create_collection("c", 0)
-        for part in itertools.batched(texts.items(), 250) if sys.version_info >= (3, 12) else _batched(texts, 250):
+        for part in _batched(texts, 250):
             await store.insert("c", [record(name, text=text, vector=()) for name, text in part])
 
-        whole = await _agreement(store, texts, asked)
+        whole = await agreement(store, "c", texts, asked)
         gone = list(texts)[::7]
         await store.delete_documents("c", gone)
-        reduced = await _agreement(store, {name: text for name, text in texts.items() if name not in set(gone)}, asked)
+        reduced = await agreement(
+            store, "c", {name: text for name, text in texts.items() if name not in set(gone)}, asked
+        )
 
     async with MilvusLiteStore(tmp_path / "rag.db") as store:
-        reopened = await _agreement(store, {name: text for name, text in texts.items() if name not in set(gone)}, asked)
+        reopened = await agreement(
+            store, "c", {name: text for name, text in texts.items() if name not in set(gone)}, asked
+        )
 
     assert min(whole, reduced, reopened) >= 0.99
 
@@ -250,22 +259,6 @@ def _batched(texts: dict[str, str], size: int) -> Iterator[tuple[tuple[str, str]
     items = iter(texts.items())
     while part := tuple(itertools.islice(items, size)):
         yield part
-
-
-async def _agreement(store: MilvusLiteStore, texts: dict[str, str], queries: list[str]) -> float:
-    """Share of queries with the same 10 documents in the same order, or with scores that are equal to 1e-5."""
-    bm25s = pytest.importorskip("bm25s")
-    names = np.array(sorted(texts))
-    index = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
-    index.index([tokenize(texts[name]) for name in names], show_progress=False)
-    same = 0
-    for query in queries:
-        scores = index.get_scores(tokenize(query))
-        best = np.lexsort((np.arange(len(names)), -scores))[:10]
-        expected = [str(names[n]) for n in best if scores[n] > 0]
-        hits = await store.retrieve("c", RetrieveRequest(texts=[query], limit=10))
-        same += [hit.document_id for hit in hits] == expected
-    return same / len(queries)
 
 
 # --- crashes ---
@@ -352,7 +345,8 @@ async def main():
         await store.create_collection("c", 4)
         for number in itertools.count():
             name, count = f"d{number % 3}", 1 + number * 37 % 400
-            chunks = [record(name, n, f"pear {n}", metadata={"version": number // 3}, total=count) for n in range(count)]
+            version = {"version": number // 3}
+            chunks = [record(name, n, f"pear {n}", metadata=version, total=count) for n in range(count)]
             await store.replace("c", [document(name)], chunks)
             print(json.dumps([name, number // 3]), flush=True)
 
