@@ -9,7 +9,8 @@ lines there, and never looks at a character).
 
 Every library makes chunks of at most 1,000 characters; LangChain and this package repeat up to 100, chonkie cannot
 overlap; AgentScope's windows are 250 of its tokens. Beside the time on the clock the process's CPU time is told: on a
-machine that does other work the first one measures that work, too. A library that is not installed is left out with a message.
+machine that does other work the first one measures that work, too. A library that is not installed is left out with
+a message.
 """
 
 from __future__ import annotations

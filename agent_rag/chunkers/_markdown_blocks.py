@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..documents import Heading
+from ._collection import collection_paused
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -33,7 +33,10 @@ class Block:
     """Where the next block starts."""
     children: list[Block] = field(default_factory=list)
     """Of lists, list items and block quotes."""
-    heading: Heading | None = None
+    level: int = 0
+    """Of a heading, from 1; 0 for any other block."""
+    title: str = ""
+    """Of a heading, with its inline markup."""
 
     @property
     def is_prose(self) -> bool:
@@ -44,8 +47,9 @@ def blocks_of(text: str) -> list[Block]:
     """The top-level blocks; together they cover the text."""
     front = _FRONT_MATTER.match(text)
     offset = front.end() if front else 0
-    tokens = _parser().parse(text[offset:])
-    blocks = _nested(iter(tokens), _line_starts(text, offset), level=0)
+    with collection_paused():
+        tokens = _parser().parse(text[offset:])
+        blocks = _nested(_drained(tokens), _line_starts(text, offset), level=0)
     if front:
         blocks.insert(0, Block("text", 0, offset, offset))
     return _covering(blocks, 0, len(text), text)
@@ -62,6 +66,13 @@ def _line_starts(text: str, offset: int) -> list[int]:
     return [*starts, len(text)]
 
 
+def _drained(tokens: list[Token]) -> Iterator[Token]:
+    """`tokens`, each freed behind its use: all at once would stop the event loop's thread for a long text."""
+    tokens.reverse()
+    while tokens:
+        yield tokens.pop()
+
+
 def _nested(tokens: Iterator[Token], lines: Sequence[int], *, level: int) -> list[Block]:
     """The blocks among `tokens` up to the end of their container."""
     blocks: list[Block] = []
@@ -76,8 +87,7 @@ def _nested(tokens: Iterator[Token], lines: Sequence[int], *, level: int) -> lis
         if token.type in _CONTAINERS:
             block.children = _nested(tokens, lines, level=level + 1)
         elif token.type == "heading_open":
-            title = _plain(next(tokens).content)
-            block.heading = Heading(level=int(token.tag[1:]), title=title, offset=start)
+            block.level, block.title = int(token.tag[1:]), next(tokens).content
         blocks.append(block)
     return blocks
 
@@ -104,7 +114,7 @@ def _covering(blocks: list[Block], start: int, end: int, text: str) -> list[Bloc
     return covering
 
 
-def _plain(markup: str) -> str:
+def plain_title(markup: str) -> str:
     """A title without its inline markup."""
     inline = _inline_parser().parseInline(markup)[0].children or []
     return " ".join("".join(token.content for token in inline if token.type in ("text", "code_inline")).split())

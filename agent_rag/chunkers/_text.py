@@ -6,6 +6,7 @@ import asyncio
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, Field, model_validator
@@ -13,12 +14,14 @@ from pydantic import BaseModel, Field, model_validator
 from ..content import TextBlock
 from ..documents import Chunk, Section
 from ._boundaries import first_solid, is_blank
+from ._collection import collection_paused
 from ._windows import Cutter, Span
 from .base import ChunkerBase
 from .lengths import CHARACTERS, LengthFunction, length_from, name_of
 
 # Above this a call is moved to a thread: the loop must not stand still for 50 ms, also with a slow tokeniser.
 _OFF_LOOP_CHARACTERS = 16_384
+_MANY = 500
 
 
 class Piece(NamedTuple):
@@ -57,8 +60,9 @@ class TextChunker(ChunkerBase):
         pieces = [self._pieces(section) for section in sections]
         total = sum(map(len, pieces))
         chunks: list[Chunk] = []
-        for index, (section, found) in enumerate(zip(sections, pieces, strict=True)):
-            _emit(chunks, section, index, found, total)
+        with collection_paused() if total > _MANY else nullcontext():
+            for index, (section, found) in enumerate(zip(sections, pieces, strict=True)):
+                _emit(chunks, section, index, found, total)
         return chunks
 
     def _pieces(self, section: Section) -> Sequence[Piece | Span]:

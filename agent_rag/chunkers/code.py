@@ -46,6 +46,7 @@ LANGUAGE_BY_EXTENSION: dict[str, str] = {
     ".mjs": "javascript", ".php": "php", ".py": "python", ".pyi": "python", ".rb": "ruby", ".rs": "rust",
     ".sh": "bash", ".ts": "typescript", ".tsx": "tsx",
 }  # fmt: skip
+_READ_BYTES = 4096
 _MAX_DEPTH = 200
 """Below this a node is cut by lines: deeply nested expressions would exhaust Python's stack."""
 
@@ -158,9 +159,11 @@ def _syntax_tree(text: str, language: str) -> Node | None:
     if parser is None:
         return None
     try:
-        root = parser.parse(text.encode()).root_node
+        encoded = text.encode()
     except UnicodeEncodeError:  # Lone surrogates.
         return None
+    # Read by a function, because between its calls the event loop's thread may run.
+    root = parser.parse(lambda offset, _: encoded[offset : offset + _READ_BYTES], encoding="utf8").root_node
     return None if root.has_error else root
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from ..documents import Section
+from ._collection import collection_paused
 from ._text import Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, Span, largest_fit
 from .lengths import LengthFunction
@@ -52,24 +53,37 @@ class JSONChunker(SizedChunker):
 class _Pairs(list[tuple[str, Any]]):
     """An object, with duplicate keys."""
 
+    __slots__ = ()
+
 
 class _Raw(str):
     """A number or constant as written."""
 
+    __slots__ = ()
+
 
 def _parsed(text: str) -> Any:
     """The value of a JSON text, or the list of those of JSON Lines. Raises: ValueError: it is neither."""
-    options: dict[str, Any] = {
-        "object_pairs_hook": _Pairs, "parse_int": _Raw, "parse_float": _Raw, "parse_constant": _Raw
-    }  # fmt: skip
     text = text.removeprefix("\ufeff")
-    try:
-        return json.loads(text, **options)
-    except ValueError:
-        lines = [line for line in text.split("\n") if line.strip()]
-        if len(lines) < 2:
-            raise
-        return [json.loads(line, **options) for line in lines]
+    with collection_paused():
+        try:
+            return _decoded(text)
+        except ValueError:
+            lines = [line for line in text.split("\n") if line.strip()]
+            if len(lines) < 2:
+                raise
+            return [_decoded(line) for line in lines]
+
+
+def _decoded(text: str) -> Any:
+    # Functions, not the classes: between two of their calls another thread, the event loop's, may run.
+    return json.loads(
+        text,
+        object_pairs_hook=lambda pairs: _Pairs(pairs),
+        parse_int=lambda digits: _Raw(digits),
+        parse_float=lambda digits: _Raw(digits),
+        parse_constant=lambda name: _Raw(name),
+    )
 
 
 class _Splitter:
@@ -161,9 +175,9 @@ class _Splitter:
         return before, after
 
     def _weight(self, value: Any) -> int:
-        """Characters of the written value, counted once for each container."""
+        """About the characters of the written value (without escapes), counted once for each container."""
         if not isinstance(value, list):
-            return len(_written(value)) if isinstance(value, str) else 5
+            return len(value) + 2 if isinstance(value, str) else 5
         known = self.weights.get(id(value))
         if known is None:
             children = [child for _, child in value] if isinstance(value, _Pairs) else value
@@ -185,8 +199,13 @@ def _written(value: Any) -> str:
     return json.dumps(value)
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+
 def _quoted(text: str) -> str:
-    quoted = json.dumps(text, ensure_ascii=False)
+    quoted = _ENCODER.encode(text)
+    if quoted.isascii():
+        return quoted
     try:
         quoted.encode()
     except UnicodeEncodeError:  # Half a surrogate pair is valid as an escape only.

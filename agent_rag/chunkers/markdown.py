@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
-from ..documents import Section
+from ..documents import Heading, Section
 from ._boundaries import first_solid, line_end, line_start
-from ._markdown_blocks import Block, blocks_of, rows_of
+from ._markdown_blocks import Block, blocks_of, plain_title, rows_of
 from ._text import HeadingPaths, Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, largest_fit
 
@@ -36,8 +36,7 @@ class MarkdownChunker(SizedChunker):
         text = section.text
         blocks = blocks_of(text)
         if not section.headings:
-            headings = [block.heading for block in blocks if block.heading is not None and block.heading.title]
-            section = section.model_copy(update={"headings": headings})
+            section = section.model_copy(update={"headings": _headings(blocks)})
         paths = HeadingPaths(section)
         for head, body in _groups(blocks):
             packer = _Packer(text, self.cutter(), paths, head[-1].start if head else 0)
@@ -48,17 +47,20 @@ class MarkdownChunker(SizedChunker):
             yield from packer.finish()
 
 
+def _headings(blocks: Iterable[Block]) -> list[Heading]:
+    titled = ((block, plain_title(block.title)) for block in blocks if block.level)
+    return [Heading(level=block.level, title=title, offset=block.start) for block, title in titled if title]
+
+
 def _groups(blocks: Iterable[Block]) -> Iterator[tuple[list[Block], list[Block]]]:
     """Runs of headings, each below the one before, with the blocks under the last of them."""
     head: list[Block] = []
     body: list[Block] = []
     for block in blocks:
-        heading = block.heading
-        if heading is None:
+        if block.level == 0:
             body.append(block)
             continue
-        above = head[-1].heading if head else None
-        if body or (above is not None and heading.level <= above.level):
+        if body or (head and block.level <= head[-1].level):
             yield head, body
             head, body = [], []
         head.append(block)

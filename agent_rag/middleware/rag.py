@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import ConfigurationError
 from ..events import EventCallback, emit
+from ..retrieval.fence import is_fenced
 from ..retrieval.rerank import RerankerBase
 from ..retrieval.rerank_llm import LLMReranker
 from ..retrieval.rewrite import QueryRewriter
@@ -149,6 +150,12 @@ class RAGMiddleware:
                 if slot.hint is not None and slot.hint.event is not None:
                     await emit(self._on_event, slot.hint.event)
         return slot.hint
+
+    def is_hint(self, text: str) -> bool:
+        """Whether a stored message is a hint that an instance with this template made; for frameworks whose messages
+        carry no name."""
+        before, _ = self.parameters.around_hint
+        return text.startswith(before) and is_fenced(text[len(before) :])
 
     @property
     def tools(self) -> list[KnowledgeTool]:

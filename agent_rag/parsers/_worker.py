@@ -77,12 +77,16 @@ def main(memory_mb: int, folder: str) -> None:
     _isolation.mark_as_isolated()
     _limit_memory(memory_mb)
     write_frame(replies, pickle.dumps(Reply("ready", "", [], False)))
-    with asyncio.Runner() as runner:
-        while (frame := read_frame(sys.stdin.buffer)) is not None:
-            answer = _serve(frame, log, memory_mb, runner)
-            del frame
-            write_frame(replies, answer)
-    shutil.rmtree(folder, ignore_errors=True)  # the pipe closes by itself only when the parent was killed
+    try:
+        with asyncio.Runner() as runner:
+            while (frame := read_frame(sys.stdin.buffer)) is not None:
+                answer = _serve(frame, log, memory_mb, runner)
+                del frame
+                write_frame(replies, answer)
+    except BrokenPipeError:
+        pass  # nobody waits for the answer any more
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # a pipe ends by itself only when the parent was killed
 
 
 def _serve(frame: bytes, log: _LogCollector, memory_mb: int, runner: asyncio.Runner) -> bytes:

@@ -29,6 +29,7 @@ _ROLE = re.compile(
     r"^(?=[ \t]*(?:#{1,6}[ \t]*)?(?:system|developer|human|user|assistant|tool|instruction|response)[ \t]*[:\uff1a])",
     re.IGNORECASE | re.MULTILINE,
 )
+_OPENING = re.compile(r"<retrieved-[0-9a-f]{16}>\n")
 _NEEDS_QUOTES = re.compile(r"[()\[\]\",;:\uff08\uff09]")
 _BLANKS = re.compile(r"\s+")
 
@@ -50,6 +51,11 @@ class Fence:
     def wrap(self, text: str) -> str:
         """`text`, already cleaned, between the two tags on lines of their own."""
         return f"{self.opening}\n{text}\n{self.closing}"
+
+
+def is_fenced(text: str) -> bool:
+    """Whether `text` begins with a fence of the default kind."""
+    return _OPENING.match(text) is not None
 
 
 def clean(text: str) -> str:

@@ -52,27 +52,26 @@ class Action:
     body: bytes
 
     @classmethod
-    def index(cls, doc_id: str, source: Document) -> Action:
-        return cls(_lines({"index": {"_id": doc_id}}, source))
+    def index(cls, doc_id: str, routing: str, source: Document) -> Action:
+        return cls(_lines({"index": {"_id": doc_id, "routing": routing}}, source))
 
     @classmethod
-    def create(cls, doc_id: str, source: Document) -> Action:
-        return cls(_lines({"create": {"_id": doc_id}}, source))
+    def create(cls, doc_id: str, routing: str, source: Document) -> Action:
+        return cls(_lines({"create": {"_id": doc_id, "routing": routing}}, source))
 
     @classmethod
-    def update_from(cls, doc_id: str, source: Document, seq_no: int, primary_term: int) -> Action:
+    def index_over(cls, doc_id: str, routing: str, source: Document, seq_no: int, primary_term: int) -> Action:
         """Write only over what was read."""
-        condition = {"if_seq_no": seq_no, "if_primary_term": primary_term}
-        return cls(_lines({"index": {"_id": doc_id, **condition}}, source))
+        return cls(_lines({"index": {"_id": doc_id, "routing": routing, **_only_if(seq_no, primary_term)}}, source))
 
     @classmethod
-    def delete(cls, doc_id: str) -> Action:
-        return cls(_lines({"delete": {"_id": doc_id}}))
+    def delete(cls, doc_id: str, routing: str) -> Action:
+        return cls(_lines({"delete": {"_id": doc_id, "routing": routing}}))
 
     @classmethod
-    def delete_from(cls, doc_id: str, seq_no: int, primary_term: int) -> Action:
-        condition = {"if_seq_no": seq_no, "if_primary_term": primary_term}
-        return cls(_lines({"delete": {"_id": doc_id, **condition}}))
+    def delete_over(cls, doc_id: str, routing: str, seq_no: int, primary_term: int) -> Action:
+        """Delete only what was read."""
+        return cls(_lines({"delete": {"_id": doc_id, "routing": routing, **_only_if(seq_no, primary_term)}}))
 
 
 class Connection:
@@ -164,35 +163,23 @@ class Connection:
 
     # --- reading ---
 
-    async def get(self, index: str, ids: Sequence[str], *, source: Sequence[str] | bool = True) -> list[Document]:
-        """Documents by id, as of now (a search shows what was refreshed); missing ones are left out."""
+    async def get(
+        self, index: str, routed: Mapping[str, str], *, source: Sequence[str] | bool = True
+    ) -> list[Document]:
+        """Documents as of now (a search shows what was refreshed); missing ones are left out.
+
+        Args:
+            routed: Id -> routing.
+        """
         found: list[Document] = []
-        for start in range(0, len(ids), _PAGE):
-            part = list(ids[start : start + _PAGE])
-            answer = await self.client.mget(index=index, ids=part, source=source)
+        items = [{"_id": doc_id, "routing": routing, "_source": source} for doc_id, routing in routed.items()]
+        for start in range(0, len(items), _PAGE):
+            answer = await self.client.mget(index=index, docs=items[start : start + _PAGE])
             for document in answer["docs"]:
                 if document.get("found"):
                     found.append(document)
                 elif "error" in document:
                     raise CollectionNotFoundError(f"index {index!r} is gone; its collection was dropped meanwhile")
-        return found
-
-    async def search(self, index: str, **body: Any) -> list[Document]:
-        """Hits of one search, at most 10,000."""
-        answer = await self.client.search(index=index, track_total_hits=False, **body)
-        return list(answer["hits"]["hits"])
-
-    async def by_ids(self, index: str, ids: Sequence[str], *, page: int = _PAGE, **body: Any) -> list[Document]:
-        """Hits by id, from a search, which can give vectors."""
-        pages = [list(ids[start : start + page]) for start in range(0, len(ids), page)]
-        found: list[Document] = []
-        for start in range(0, len(pages), 4):
-            calls = [
-                self.search(index, query={"ids": {"values": part}}, size=len(part), **body)
-                for part in pages[start : start + 4]
-            ]
-            for hits in await asyncio.gather(*calls):
-                found += hits
         return found
 
     async def count(self, index: str, query: Document) -> int:
@@ -203,30 +190,71 @@ class Connection:
         self, index: str, query: Document, *, source: Sequence[str], sort: Sequence[str], page: int = _PAGE
     ) -> AsyncIterator[Document]:
         """All hits of one point in time, in the order of the fields `sort`."""
-        opened = await self.client.open_point_in_time(index=index, keep_alive=_KEEP_ALIVE)
-        pit = opened["id"]
-        try:
-            after: list[Any] | None = None
+        async with self.snapshot(index) as rows:
+            after: Document = {}
             while True:
-                answer = await self.client.search(
-                    pit={"id": pit, "keep_alive": _KEEP_ALIVE},
-                    query=query,
-                    source=list(source),
-                    sort=[{name: "asc"} for name in sort],
-                    size=page,
-                    track_total_hits=False,
-                    **({} if after is None else {"search_after": after}),
+                hits = await rows.search(
+                    query=query, source=list(source), sort=[{name: "asc"} for name in sort], size=page, **after
                 )
-                pit = answer.get("pit_id", pit)
-                hits = answer["hits"]["hits"]
                 for hit in hits:
                     yield hit
                 if len(hits) < page:
                     return
-                after = hits[-1]["sort"]
+                after = {"search_after": hits[-1]["sort"]}
+
+    @contextlib.asynccontextmanager
+    async def snapshot(self, index: str) -> AsyncIterator[Rows]:
+        """The index as searches show it now, unchanged by what is written from here on."""
+        opened = await self.client.open_point_in_time(index=index, keep_alive=_KEEP_ALIVE)
+        rows = Rows(self, index, opened["id"])
+        try:
+            yield rows
         finally:
             with contextlib.suppress(self._module.ApiError, self._module.TransportError):  # it ends by itself
-                await self.client.close_point_in_time(id=pit)
+                await self.client.close_point_in_time(id=rows.point_in_time)
+
+
+class Rows:
+    """What reads see of one index: its latest state at each request, or one point in time."""
+
+    def __init__(self, connection: Connection, index: str, point_in_time: str | None = None) -> None:
+        self._connection = connection
+        self._index = index
+        self.point_in_time = point_in_time
+
+    async def search(self, **body: Any) -> list[Document]:
+        """Hits of one search, at most 10,000."""
+        where: Document = {"index": self._index, "allow_partial_search_results": False}
+        if self.point_in_time is not None:
+            where = {"pit": {"id": self.point_in_time, "keep_alive": _KEEP_ALIVE}}
+        answer = await self._connection.client.search(**where, track_total_hits=False, **body)
+        if self.point_in_time is not None:
+            self.point_in_time = answer.get("pit_id", self.point_in_time)
+        return list(answer["hits"]["hits"])
+
+    async def by_ids(self, ids: Sequence[str], *, page: int = _PAGE, **body: Any) -> list[Document]:
+        """Hits by id, from a search, which can give vectors."""
+        pages = [list(ids[start : start + page]) for start in range(0, len(ids), page)]
+        found: list[Document] = []
+        for start in range(0, len(pages), 4):
+            calls = [
+                self.search(query={"ids": {"values": part}}, size=len(part), **body)
+                for part in pages[start : start + 4]
+            ]
+            for hits in await asyncio.gather(*calls):
+                found += hits
+        return found
+
+    async def heads(self, ids: Sequence[str]) -> list[Document]:
+        """Heads by id: with `_source`, `_seq_no` and `_primary_term`. Outside a point in time also those that no search
+        shows yet."""
+        if self.point_in_time is not None:
+            return await self.by_ids(ids, seq_no_primary_term=True)
+        return await self._connection.get(self._index, dict(zip(ids, ids, strict=True)))
+
+
+def _only_if(seq_no: int, primary_term: int) -> Document:
+    return {"if_seq_no": seq_no, "if_primary_term": primary_term}
 
 
 def _lines(*parts: Document) -> bytes:

@@ -7,7 +7,8 @@
     <version>:<index>     {k: "chunk", g, h, i, t: <tokens>, v: <vector>, c: <Chunk>, x, r}
 
 A version of a document (`g`) has a random id. The head is written last, only where it is still the one that was read
-before (``if_seq_no``), and names the version that counts; readers leave out all others (`_versions`).
+before (``if_seq_no``), and names the version that counts; readers leave out all others (`_versions`). Head and chunks
+of a document are in one shard, so that a point in time has them as they were together.
 
 The mapping has a fixed number of fields, whatever the metadata are: `x` has the filter tokens, `r` the numbers as texts
 that sort as the numbers do.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from ..filters import FilterLike, matches
 from ..filters.plan import plan
 from ..retrieval.lexical import K1, B, idf
 from ._driver import run_steps_async
-from ._elasticsearch_client import Connection
+from ._elasticsearch_client import Connection, Rows
 from ._elasticsearch_schema import (
     CONTENT,
     COUNT,
@@ -55,7 +56,8 @@ _STATISTICS_S = 30.0
 _TERMS = 1_000
 # A page of texts is parsed in the event loop.
 _TEXTS_PER_PAGE = 100
-_KEY_ORDER = (SCOPE, DOCUMENT, INDEX)
+_NAME = (SCOPE, DOCUMENT)
+_KEY_ORDER = (*_NAME, INDEX)
 
 
 class Statistics:
@@ -81,19 +83,20 @@ class Reader:
         self.connection = connection
         self.index = index
         self.info = info
+        self.latest = Rows(connection, index)
         self._statistics: Statistics | None = None
 
     # --- heads ---
 
     async def heads(self, names: Sequence[Name]) -> dict[Name, Stored]:
         """As of now, also what no search shows yet."""
-        answers = await self.connection.get(self.index, [head_doc_id(name) for name in names])
-        return {stored.name: stored for stored in map(stored_of, answers)}
+        return await _heads(self.latest, names)
 
     async def find(self, document_ids: Sequence[str]) -> list[Name]:
         """Every document with one of these ids, in order."""
         where = condition(None, IS_HEAD, {"terms": {DOCUMENT: list(document_ids)}})
-        return [name async for name in self._names(where)]
+        hits = self.connection.scan(self.index, where, source=_NAME, sort=_NAME)
+        return [(hit["_source"][SCOPE], hit["_source"][DOCUMENT]) async for hit in hits]
 
     async def catch_up(self) -> None:
         """Before documents are looked up to be deleted: with ``refresh=False`` the latest are in no search yet."""
@@ -102,15 +105,12 @@ class Reader:
 
     async def names(self) -> list[Name]:
         """All documents, in order."""
-        return [name async for name in self._names(condition(None, IS_HEAD))]
-
-    async def _names(self, where: Document) -> AsyncIterator[Name]:
-        async for hit in self.connection.scan(self.index, where, source=[SCOPE, DOCUMENT], sort=[SCOPE, DOCUMENT]):
-            yield hit["_source"][SCOPE], hit["_source"][DOCUMENT]
+        hits = self.connection.scan(self.index, condition(None, IS_HEAD), source=_NAME, sort=_NAME)
+        return [(hit["_source"][SCOPE], hit["_source"][DOCUMENT]) async for hit in hits]
 
     async def summaries(self, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
         where = condition(metadata_filter, IS_HEAD)
-        hits = self.connection.scan(self.index, where, source=[CONTENT, COUNT], sort=[SCOPE, DOCUMENT])
+        hits = self.connection.scan(self.index, where, source=[CONTENT, COUNT], sort=_NAME)
         return [summary_of(hit["_source"]) async for hit in hits]
 
     # --- statistics ---
@@ -147,7 +147,7 @@ class Reader:
         return counted + await self._count_live(rows)
 
     async def _count_live(self, rows: Sequence[Document]) -> int:
-        answers = await self.connection.get(self.index, sorted({row[HEAD_ID] for row in rows}))
+        answers = await self.latest.heads(sorted({row[HEAD_ID] for row in rows}))
         live = {stored.version: stored for stored in map(stored_of, answers)}
         return sum(row[VERSION] in live and live[row[VERSION]].head.has(row[INDEX]) for row in rows)
 
@@ -156,19 +156,19 @@ class Reader:
     async def retrieve(self, request: RetrieveRequest) -> list[VectorSearchResult]:
         for vector in request.vectors:
             query_vector(self.info.name, self.info.dimensions, vector)
-        return await self._steady(lambda: run_steps_async(request, View(self).answer))
+        return await self._steady(lambda rows: run_steps_async(request, View(self, rows).answer))
 
     async def fetch(
         self, keys: Sequence[ChunkKey], metadata_filter: FilterLike | None, with_vectors: bool
     ) -> list[VectorRecord]:
-        async def read() -> list[VectorRecord]:
-            stored = await self.heads(list({(key.scope, key.document_id): None for key in keys}))
+        async def read(rows: Rows) -> list[VectorRecord]:
+            stored = await _heads(rows, list({(key.scope, key.document_id): None for key in keys}))
             ids = {
                 chunk_doc_id(stored[name].version, key.chunk_index): key
                 for key in keys
                 if (name := (key.scope, key.document_id)) in stored and stored[name].head.has(key.chunk_index)
             }
-            return await self._records(ids, keys, metadata_filter, with_vectors)
+            return await self._records(rows, ids, keys, metadata_filter, with_vectors)
 
         return await self._steady(read)
 
@@ -180,27 +180,24 @@ class Reader:
         metadata_filter: FilterLike | None,
         with_vectors: bool,
     ) -> list[VectorRecord]:
-        async def read() -> list[VectorRecord]:
-            names = await self.find([document_id])
-            stored = await self.heads(names)
+        async def read(rows: Rows) -> list[VectorRecord]:
+            where = condition(None, IS_HEAD, {"term": {DOCUMENT: document_id}})
+            found = await rows.search(query=where, size=MAX_LIMIT, source=_NAME)
+            names = sorted((hit["_source"][SCOPE], hit["_source"][DOCUMENT]) for hit in found)
+            stored = await _heads(rows, names)
             ids = {
                 chunk_doc_id(stored[name].version, index): ChunkKey(*name, index)
                 for name in names
                 if name in stored
                 for index in stored[name].head.indexes(offset, min(offset + limit, MAX_INDEX + 1))
             }
-            return await self._records(ids, list(ids.values()), metadata_filter, with_vectors)
+            return await self._records(rows, ids, list(ids.values()), metadata_filter, with_vectors)
 
         return await self._steady(read)
 
-    async def chunks(self, ids: Mapping[str, ChunkKey]) -> dict[ChunkKey, Chunk]:
-        hits = await self.connection.by_ids(self.index, list(ids), page=_TEXTS_PER_PAGE, source=[CONTENT])
-        if len(hits) < len(ids):
-            raise Changed
-        return await asyncio.to_thread(lambda: {ids[hit["_id"]]: chunk_of(hit["_source"]) for hit in hits})
-
     async def _records(
         self,
+        rows: Rows,
         ids: Mapping[str, ChunkKey],
         keys: Sequence[ChunkKey],
         metadata_filter: FilterLike | None,
@@ -208,7 +205,7 @@ class Reader:
     ) -> list[VectorRecord]:
         vectors = with_vectors and self.info.dimensions > 0
         more = {"fields": [VECTOR]} if vectors else {}  # `_source` leaves vectors out since 9.2
-        hits = await self.connection.by_ids(self.index, list(ids), page=_TEXTS_PER_PAGE, source=[CONTENT], **more)
+        hits = await rows.by_ids(list(ids), page=_TEXTS_PER_PAGE, source=[CONTENT], **more)
         if len(hits) < len(ids):
             raise Changed
         zeros = [0.0] * self.info.dimensions if vectors else []
@@ -241,27 +238,33 @@ class Reader:
         if batch:
             yield await self.fetch(batch, metadata_filter, True)
 
-    async def _steady(self, read: Callable[[], Awaitable[T]]) -> T:
-        """Run `read`, again from the start when a document in it was replaced meanwhile."""
-        for attempt in range(_ATTEMPTS):
+    async def _steady(self, read: Callable[[Rows], Awaitable[T]]) -> T:
+        """Run `read` on the latest state; when a document in it was replaced meanwhile, on a point in time."""
+        with contextlib.suppress(Changed):
+            return await read(self.latest)
+        async with self.connection.snapshot(self.index) as rows:
             try:
-                return await read()
-            except Changed:
-                await asyncio.sleep(0.002 * attempt)
-        raise StoreError(
-            f"documents of collection {self.info.name!r} are replaced all the time: {_ATTEMPTS} reads found a version "
-            "that was gone at the end; try again"
-        )
+                return await read(rows)
+            except Changed as error:
+                raise StoreError(
+                    f"chunks of collection {self.info.name!r} are missing in index {self.index!r}; replace the "
+                    "documents that list_documents shows and list_chunks does not"
+                ) from error
+
+
+async def _heads(rows: Rows, names: Sequence[Name]) -> dict[Name, Stored]:
+    answers = await rows.heads([head_doc_id(name) for name in names])
+    return {stored.name: stored for stored in map(stored_of, answers)}
 
 
 class View:
     """The versions of documents that one search has seen."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, rows: Rows) -> None:
         self._reader = reader
         self._connection = reader.connection
-        self._index = reader.index
-        self._versions: Versions[str, Stored] = Versions(is_shared=True)
+        self._rows = rows
+        self._versions: Versions[str, Stored] = Versions(is_shared=rows.point_in_time is None)
         self._head_ids: dict[str, str] = {}
         """Version -> id of its document's head."""
 
@@ -274,7 +277,7 @@ class View:
             case Keyword(text, limit, metadata_filter):
                 return await self._keyword(text, limit, metadata_filter)
             case Get(keys):
-                return await self._reader.chunks(self._ids(keys))
+                return await self._chunks(keys)
 
     # --- semantic ---
 
@@ -307,14 +310,13 @@ class View:
             "num_candidates": min(candidates, MAX_LIMIT),
             "filter": condition(metadata_filter, IS_CHUNK, without=without),
         }
-        return await self._connection.search(self._index, knn=knn, size=count, source=[VERSION, HEAD_ID, INDEX])
+        return await self._rows.search(knn=knn, size=count, source=[VERSION, HEAD_ID, INDEX])
 
     async def _in_order(self, limit: int, metadata_filter: FilterLike | None, which: Document) -> list[Scored]:
         """The first `limit` chunks by key, each with score 0."""
 
         async def search(without: Sequence[str]) -> list[Document]:
-            return await self._connection.search(
-                self._index,
+            return await self._rows.search(
                 query=condition(metadata_filter, which, without=without),
                 sort=[{name: "asc"} for name in _KEY_ORDER],
                 size=min(limit, MAX_LIMIT),
@@ -337,10 +339,10 @@ class View:
             part = wanted[start : start + 1_000]
             among = {"bool": {"filter": [{"ids": {"values": part}}, {"exists": {"field": VECTOR}}]}}
             scored = {"script_score": {"query": among, "script": script}}
-            hits = await self._connection.search(self._index, query=scored, size=len(part), source=False)
+            hits = await self._rows.search(query=scored, size=len(part), source=False)
             scores |= {hit["_id"]: min(1.0, max(-1.0, hit["_score"] - 1.0)) for hit in hits}
         rest = [one for one in wanted if one not in scores]
-        zeros = await self._connection.by_ids(self._index, rest, source=False) if rest else []
+        zeros = await self._rows.by_ids(rest, source=False) if rest else []
         scores |= {hit["_id"]: 0.0 for hit in zeros}
         if len(scores) < len(ids):
             raise Changed
@@ -374,7 +376,7 @@ class View:
         for start in range(0, len(unknown), 16):
             part = unknown[start : start + 16]
             where = [condition(None, IS_CHUNK, {"term": {TEXT: word}}) for word in part]
-            counts = await asyncio.gather(*(self._connection.count(self._index, query) for query in where))
+            counts = await asyncio.gather(*(self._connection.count(self._reader.index, query) for query in where))
             statistics.frequencies.update(zip(part, counts, strict=True))
         weights = {
             word: count * idf(max(statistics.indexed, frequency), frequency)
@@ -395,9 +397,7 @@ class View:
         where = condition(metadata_filter, IS_CHUNK, without=without)
         query = {"bool": {"should": terms, "minimum_should_match": 1, "filter": [where]}}
         source = [VERSION, HEAD_ID, INDEX, TEXT]
-        hits = await self._connection.search(
-            self._index, query=query, size=count, source=source, search_type="dfs_query_then_fetch"
-        )
+        hits = await self._rows.search(query=query, size=count, source=source, search_type="dfs_query_then_fetch")
         return [{**hit, "_score": rough_bm25(hit["_score"])} for hit in hits]
 
     # --- versions ---
@@ -411,7 +411,7 @@ class View:
             self._head_ids |= {source[VERSION]: source[HEAD_ID] for source in sources}
             asked = versions.to_ask(source[VERSION] for source in sources)
             ids = sorted({self._head_ids[version] for version in asked})
-            answers = await self._connection.get(self._index, ids) if ids else []
+            answers = await self._rows.heads(ids) if ids else []
             heads = {stored.version: stored for stored in map(stored_of, answers) if stored.version in asked}
             if versions.settle(asked, heads):
                 return [
@@ -420,6 +420,13 @@ class View:
                     if versions.known[source[VERSION]].head.has(source[INDEX])
                 ]
         raise Changed
+
+    async def _chunks(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Chunk]:
+        ids = self._ids(keys)
+        hits = await self._rows.by_ids(list(ids), page=_TEXTS_PER_PAGE, source=[CONTENT])
+        if len(hits) < len(ids):
+            raise Changed
+        return await asyncio.to_thread(lambda: {ids[hit["_id"]]: chunk_of(hit["_source"]) for hit in hits})
 
     def _ids(self, keys: Sequence[ChunkKey]) -> dict[str, ChunkKey]:
         pinned = {key: self._versions.pinned.get((key.scope, key.document_id)) for key in keys}

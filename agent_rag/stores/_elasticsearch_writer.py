@@ -99,7 +99,7 @@ class Writer:
         for attempt in range(_ATTEMPTS):
             heads = list((await self._reader.heads(pending)).values()) if pending else []
             heads = [head for head in heads if matches(metadata_filter, _metadata(head))]
-            actions = [Action.delete_from(head_doc_id(one.name), one.seq_no, one.primary_term) for one in heads]
+            actions = [_delete_head(one) for one in heads]
             statuses = await self._connection.bulk(self._index, actions, refresh=self._refresh)
             pending = [one.name for one, status in zip(heads, statuses, strict=True) if status == CONFLICT]
             gone += [one for one, status in zip(heads, statuses, strict=True) if status < 300]
@@ -115,12 +115,16 @@ class Writer:
 
     async def _publish(self, group: Sequence[PreparedDocument]) -> int:
         version_of = {document.name: new_version() for document in group}
-        ids = [chunk_doc_id(version_of[document.name], chunk.index) for document in group for chunk in document.chunks]
+        undo = [
+            Action.delete(chunk_doc_id(version_of[document.name], chunk.index), head_doc_id(document.name))
+            for document in group
+            for chunk in document.chunks
+        ]
         try:
             await self._write_rows(group, version_of)
         except BaseException:
             with contextlib.suppress(Exception):  # the first error says more, and no head names these rows
-                await self._connection.bulk(self._index, [Action.delete(one) for one in ids], refresh=False)
+                await self._connection.bulk(self._index, undo, refresh=False)
             raise
         # An error from here on leaves the rows: a head may name them.
         replaced = await self._swap_heads(group, version_of)
@@ -133,7 +137,7 @@ class Writer:
         """Chunks are visible before their head names them, whatever `refresh` says."""
         actions = await asyncio.to_thread(
             lambda: [
-                Action.index(chunk_doc_id(version, chunk.index), chunk.in_version(version))
+                Action.index(chunk_doc_id(version, chunk.index), head_doc_id(document.name), chunk.in_version(version))
                 for document in group
                 for version in [version_of[document.name]]
                 for chunk in document.chunks
@@ -172,8 +176,12 @@ class Writer:
         raise self._contended(list(pending))
 
     async def _delete_rows(self, versions: Sequence[Stored]) -> None:
-        ids = [chunk_doc_id(one.version, index) for one in versions for index in one.head.indexes()]
-        await self._connection.bulk(self._index, [Action.delete(one) for one in ids], refresh=self._refresh)
+        actions = [
+            Action.delete(chunk_doc_id(one.version, index), head_doc_id(one.name))
+            for one in versions
+            for index in one.head.indexes()
+        ]
+        await self._connection.bulk(self._index, actions, refresh=self._refresh)
         self._reader.forget_statistics()
 
     async def _remove_leftovers(self, names: Sequence[Name], mine: Sequence[str]) -> None:
@@ -202,8 +210,9 @@ class Writer:
             await asyncio.sleep(0.002 * attempt)
             current = (await self._reader.heads([document.name])).get(document.name)
             if current is None or current.version != stored.version:
-                added = [chunk_doc_id(stored.version, chunk.index) for chunk in document.chunks]
-                await self._connection.bulk(self._index, [Action.delete(one) for one in added], refresh=self._refresh)
+                routing = head_doc_id(document.name)
+                undo = [Action.delete(chunk_doc_id(stored.version, chunk.index), routing) for chunk in document.chunks]
+                await self._connection.bulk(self._index, undo, refresh=self._refresh)
             if current is None:
                 await self._publish([document])
                 return
@@ -230,7 +239,8 @@ class Writer:
         ids = {
             chunk_doc_id(stored.version, chunk.index): chunk.index for chunk in chunks if stored.head.has(chunk.index)
         }
-        found = await self._connection.get(self._index, list(ids), source=[LENGTH]) if ids else []
+        routed = dict.fromkeys(ids, head_doc_id(stored.name))
+        found = await self._connection.get(self._index, routed, source=[LENGTH]) if ids else []
         return {ids[one["_id"]]: one["_source"][LENGTH] for one in found}
 
     def _contended(self, names: Sequence[Name]) -> StoreError:
@@ -242,10 +252,15 @@ class Writer:
 
 def _put_head(summary: DocumentSummary, head: Head, version: str, before: Stored | None) -> Action:
     """Write a head where it still is `before`, or where there is none."""
-    name, source = (summary.scope, summary.document_id), head_document(summary, head, version)
+    head_id, source = head_doc_id((summary.scope, summary.document_id)), head_document(summary, head, version)
     if before is None:
-        return Action.create(head_doc_id(name), source)
-    return Action.update_from(head_doc_id(name), source, before.seq_no, before.primary_term)
+        return Action.create(head_id, head_id, source)
+    return Action.index_over(head_id, head_id, source, before.seq_no, before.primary_term)
+
+
+def _delete_head(stored: Stored) -> Action:
+    head_id = head_doc_id(stored.name)
+    return Action.delete_over(head_id, head_id, stored.seq_no, stored.primary_term)
 
 
 def _metadata(head: Stored) -> Mapping[str, object]:

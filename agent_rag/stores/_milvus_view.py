@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -49,14 +50,22 @@ from .base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 T = TypeVar("T")
 
 _ATTEMPTS = 20
+_FREE_ATTEMPTS = 3
 _SPARE = 20
 _MAX_SPARE = 1_000
 
 
 class Reader:
-    """The reads of one collection."""
+    """The reads of one collection.
 
-    def __init__(self, connection: Connection, info: MilvusInfo, heads: Heads) -> None:
+    Args:
+        turn: Held by whoever writes to the collection in this process, where it may be written to during a read.
+    """
+
+    def __init__(
+        self, connection: Connection, info: MilvusInfo, heads: Heads, turn: contextlib.AbstractContextManager[Any]
+    ) -> None:
+        self._turn = turn
         self.connection = connection
         self.info = info
         self.heads = heads
@@ -167,12 +176,15 @@ class Reader:
             yield batch
 
     def _steady(self, read: Callable[[], T]) -> T:
-        """Run `read`, again from the start when a document in it was replaced meanwhile."""
-        for attempt in range(_ATTEMPTS):
-            try:
+        """Run `read`, again from the start when a document in it was replaced meanwhile; at last between two writes of
+        this process."""
+        for _ in range(_FREE_ATTEMPTS):
+            with contextlib.suppress(Changed):
                 return read()
-            except Changed:
-                time.sleep(0.002 * attempt)
+        for attempt in range(_ATTEMPTS):
+            with contextlib.suppress(Changed), self._turn:
+                return read()
+            time.sleep(0.005 * attempt)
         raise StoreError(
             f"documents of collection {self.info.name!r} are replaced all the time: {_ATTEMPTS} reads found a version "
             "that was gone at the end; try again"

@@ -23,7 +23,7 @@ from ..retrieval.lexical import counts, tokenize
 from . import _postgres_copy as copy
 from ._postgres_connection import Session
 from ._postgres_filters import Values, where
-from ._postgres_schema import CHUNK_COLUMNS, POSTING_COLUMNS, Collection
+from ._postgres_schema import POSTING_COLUMNS, Collection, chunk_columns
 from ._postgres_vectors import stored_matrix
 from ._records import REPLACED, Prepared
 
@@ -206,23 +206,24 @@ def _encode(collection: Collection, prepared: Prepared, start: int) -> _Encoded:
         indexes=[record.chunk.chunk_index for record in records],
         lengths=lengths,
         rows=[
-            _chunk_fields(record, length) + vector
+            _chunk_fields(record, length, vector)
             for record, length, vector in zip(records, lengths, vectors, strict=True)
         ],
         terms=terms,
     )
 
 
-def _chunk_fields(record: VectorRecord, length: int) -> bytes:
+def _chunk_fields(record: VectorRecord, length: int, vector: bytes) -> bytes:
     indexed = index_metadata(record.chunk.metadata)
     return b"".join(
         (
             copy.integer(record.chunk.chunk_index),
             copy.integer(length),
-            copy.text(record.chunk.model_dump_json()),
+            vector,
             copy.text_array(indexed.tokens),
             copy.text_array(list(indexed.numbers)),
             copy.double_array(list(indexed.numbers.values())),
+            copy.text(record.chunk.model_dump_json()),
         )
     )
 
@@ -236,7 +237,7 @@ async def _copy(
         len(piece.keys),
     )
     ids = [row["id"] for row in numbers]
-    columns = CHUNK_COLUMNS if collection.engine != "none" else CHUNK_COLUMNS[:-1]
+    columns = chunk_columns(collection.info.dimensions)
     head = len(columns).to_bytes(2, "big")
     rows = [
         head + copy.integer(number) + copy.integer(documents[key].id) + row

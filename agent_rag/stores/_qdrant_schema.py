@@ -145,6 +145,15 @@ def decode(sparse: Iterable[tuple[Sequence[int], Sequence[float]]]) -> Postings:
     return Postings(np.array(ids, np.uint32), np.array(weights, np.float64), np.array(sizes, np.int64))
 
 
+def term_counts(indices: Sequence[int]) -> dict[int, int]:
+    """Term -> number of times it occurs among the indices of sparse vectors."""
+    terms, counts = np.unique(np.array(indices, np.uint32), return_counts=True)
+    found = dict(zip(terms.tolist(), counts.tolist(), strict=True))
+    for marker in (_LENGTH, _AVERAGE):
+        found.pop(marker, None)
+    return found
+
+
 class Postings:
     """Terms of several points: `point`, `term` and `frequency` side by side, and `lengths` by point."""
 

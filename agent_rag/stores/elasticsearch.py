@@ -120,7 +120,9 @@ class ElasticsearchStore(VectorStoreBase):
                 if fingerprint is None or info.fingerprint is not None:
                     return info
                 info.fingerprint = fingerprint
-                action = Action.update_from(INFO_ID, _info_source(info), found["_seq_no"], found["_primary_term"])
+                action = Action.index_over(
+                    INFO_ID, INFO_ID, _info_source(info), found["_seq_no"], found["_primary_term"]
+                )
                 await self._connection.bulk(self._index(name), [action], refresh=False)  # a conflict is read again
 
     async def delete_collection(self, name: str) -> None:
@@ -140,7 +142,7 @@ class ElasticsearchStore(VectorStoreBase):
         with self._connection.errors():
             pattern = f"{self._connection.options.index_prefix}*"
             indices = list(await self._connection.client.indices.get_mapping(index=pattern))
-            found = [(await self._connection.get(index, [INFO_ID])) for index in indices]
+            found = [await self._connection.get(index, {INFO_ID: INFO_ID}) for index in indices]
         return sorted(_info_of(documents[0]).name for documents in found if documents)
 
     async def _create(self, info: CollectionInfo) -> None:
@@ -152,13 +154,15 @@ class ElasticsearchStore(VectorStoreBase):
         error = answer.get("error")
         if error and error.get("type") != "resource_already_exists_exception":
             raise ConfigurationError(f"Elasticsearch refuses index {index!r}: {error.get('reason')}")
-        (status,) = await self._connection.bulk(index, [Action.create(INFO_ID, _info_source(info))], refresh=False)
+        (status,) = await self._connection.bulk(
+            index, [Action.create(INFO_ID, INFO_ID, _info_source(info))], refresh=False
+        )
         if status == CONFLICT:  # another process was quicker
             return
 
     async def _stored_info(self, name: str) -> Document | None:
         try:
-            found = await self._connection.get(self._index(name), [INFO_ID])
+            found = await self._connection.get(self._index(name), {INFO_ID: INFO_ID})
         except CollectionNotFoundError:
             return None
         return found[0] if found else None

@@ -8,6 +8,7 @@ import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self, TypeVar, get_args
 
@@ -42,7 +43,7 @@ MetricType = Literal["COSINE", "IP", "L2"]
 _DISTANCES = {"COSINE": "Cosine", "IP": "Dot", "L2": "Euclid"}
 _THREADS = 8
 # Milvus has no conditional write, so writers of one process take turns; see `_milvus_writer` for those of several.
-_turns: dict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
+_turns: dict[tuple[str, str], threading.RLock] = defaultdict(threading.RLock)
 
 
 class MilvusLiteStore(VectorStoreBase):
@@ -215,7 +216,8 @@ class MilvusLiteStore(VectorStoreBase):
         self._connection.load(chunks_of(name))
         if reader is None:
             heads = LocalHeads if self._options.is_local else RemoteHeads
-            reader = Reader(self._connection, info, heads(self._connection, name))
+            turn = nullcontext() if self._options.is_local else _turns[self._options.uri, name]
+            reader = Reader(self._connection, info, heads(self._connection, name), turn)
             if self._options.is_local:
                 Writer(reader).remove_leftovers()
             self._readers[name] = reader

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from typing import Any
 
@@ -148,3 +149,18 @@ async def test_a_lone_surrogate_is_passed_on() -> None:
     chunks = await RecursiveChunker(chunk_size=8, overlap=0).chunk([section])
 
     assert "".join(chunk.text for chunk in chunks) == "a\ud800b " * 5
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_garbage_collection_is_left_as_it_was(enabled: bool) -> None:
+    """Making many chunks pauses the collector and puts it back, whichever way the caller had it."""
+    text = "word " * 5000
+    if not enabled:
+        gc.disable()
+    try:
+        chunks = await RecursiveChunker(chunk_size=20, overlap=0).chunk([text_section(text, "t.txt")])
+
+        assert len(chunks) > 1000
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()

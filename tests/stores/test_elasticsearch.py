@@ -254,8 +254,8 @@ async def test_without_refresh_a_search_still_sees_whole_versions(standin: Elast
 @needs_shared
 @pytest.mark.parametrize("lossy", [False, True])
 async def test_keyword_search_agrees_with_bm25s(lossy: bool) -> None:
-    """The same top 10 as bm25s (method "lucene", same tokens) on at least 99 % of the queries, also after deletions, and
-    where the server keeps lengths in one byte as Lucene does."""
+    """The same top 10 as bm25s (method "lucene", same tokens) on at least 99 % of the queries, also after deletions,
+    and where the server keeps lengths in one byte as Lucene does."""
     corpus, queries, _ = retrieval_set("scifact_train")
     texts = dict(list(corpus.items())[:1_200])
     asked = list(queries.values())[:80]

@@ -1,0 +1,280 @@
+"""Pydantic AI: ``Agent(model, capabilities=[RAGMiddleware([knowledge])])``."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakValueDictionary
+
+from .._extras import needs
+from ..chat import ChatMessage, ChatReply, ToolSpec, user
+from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
+from . import rag as core
+from .events import HintEvent
+from .hint import Hint, with_hints
+from .parameters import Parameters as RAGParameters
+from .tool import KnowledgeTool, ToolResult
+from .turn import HINT_NAME, Turn
+
+_capabilities = needs("pydantic-ai", "pydantic_ai.capabilities", purpose="agent_rag.middleware.pydantic_ai")
+_messages = needs("pydantic-ai", "pydantic_ai.messages")
+_models = needs("pydantic-ai", "pydantic_ai.models")
+_tools = needs("pydantic-ai", "pydantic_ai.tools")
+_toolsets = needs("pydantic-ai", "pydantic_ai.toolsets")
+_direct = needs("pydantic-ai", "pydantic_ai.direct")
+
+
+class _Run:
+    """The turn of one agent run, and the message part that asks. All instances of the run hold it."""
+
+    def __init__(self, turn: Turn, ask: Any) -> None:
+        self.turn = turn
+        self.ask = ask
+
+
+# Weak: a run's state goes with the per-run capabilities that `for_run` makes.
+_runs: WeakValueDictionary[str, _Run] = WeakValueDictionary()
+
+
+@dataclass(kw_only=True)
+class RAGHintEvent(_messages.CapabilityEvent, namespace="agent_rag", name="hint"):  # type: ignore[misc, name-defined]
+    """In the run's event stream: the hint of a static turn."""
+
+    hint: HintEvent
+
+
+class RAGMiddleware(_capabilities.AbstractCapability):  # type: ignore[misc, name-defined]
+    """Retrieval as a Pydantic AI capability. Static: a hint after the user's prompt. Agentic: tools of the agent.
+
+    Citations are in ``ToolReturnPart.metadata["citations"]``; a static turn emits a `RAGHintEvent` into the event
+    stream. The `scope` callable gets the run's `deps`. A stored hint is a ``TextContent`` with the metadata
+    ``{"name": "agent_rag_hint"}``. Works in ``run``, ``run_sync``, ``run_stream``, ``run_stream_events`` and ``iter``;
+    a realtime session has the tools only.
+    """
+
+    Parameters = RAGParameters
+
+    def __init__(
+        self,
+        knowledge_bases: Sequence[Any] | core.RAGMiddleware | Any,
+        parameters: RAGParameters | None = None,
+        rerank_model: Any = None,
+        *,
+        supports_images: bool = False,
+        **options: Any,
+    ) -> None:
+        """
+        Args:
+            knowledge_bases: As for `agent_rag.RAGMiddleware`, or such an object.
+            rerank_model: A Pydantic AI model or its name, or whatever `LLMReranker` takes.
+            supports_images: Whether the agent's model takes image parts.
+            options: Further arguments of `agent_rag.RAGMiddleware`.
+        """
+        if isinstance(rerank_model, str | _models.Model):
+            rerank_model = ChatModel(rerank_model)
+        if isinstance(knowledge_bases, core.RAGMiddleware):
+            self.rag = knowledge_bases
+        else:
+            self.rag = core.RAGMiddleware(knowledge_bases, parameters, rerank_model, **options)
+        self._supports_images = supports_images
+        self._of_run = False
+        self._run: _Run | None = None
+        self._told = False
+
+    # The base compares the fields that all capabilities have, by which any two of ours are equal.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    # --- the run begins ---
+
+    async def for_run(self, ctx: Any) -> RAGMiddleware:
+        """The instance of one run; what belongs to the run is kept there."""
+        await self.rag.list_tools(refresh=False)
+        own = copy.copy(self)
+        own._of_run = True
+        return own
+
+    def get_toolset(self) -> Any:
+        tools = [self._tool(tool) for tool in self.rag.tools]
+        return _toolsets.FunctionToolset(tools) if tools else None
+
+    def _tool(self, tool: KnowledgeTool) -> Any:
+        async def run(ctx: Any, /, **arguments: Any) -> Any:
+            turn = self._current(ctx, ctx.messages).turn
+            return _tool_return(await tool(arguments, turn=turn))
+
+        return _tools.Tool.from_schema(run, tool.name, tool.description, tool.parameters, takes_ctx=True)
+
+    # --- each model call ---
+
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
+        """The request with the hint in its messages; the history is left alone, unless `persist_hint`."""
+        run = self._current(ctx, request_context.messages)
+        hint = await self.rag.hint(run.turn)
+        if hint is None:
+            return request_context
+        part = _messages.UserPromptPart(content=_hint_content(hint))
+        if not self._told:
+            self._told = True
+            if hint.event is not None:
+                await ctx.emit(RAGHintEvent(hint=hint.event))
+            if hint.persist and not _is_stored(request_context.messages, run.ask):
+                ctx.enqueue(part)
+        return replace(request_context, messages=_with_hint(request_context.messages, hint, part, run.ask))
+
+    # --- turns ---
+
+    def _current(self, ctx: Any, messages: Sequence[Any]) -> _Run:
+        """The run that `ctx` belongs to, from `messages` if it is new."""
+        run = self._run or _runs.get(ctx.run_id)
+        if run is None:
+            run = self._start(ctx, messages)
+            if ctx.run_id is not None:
+                _runs[ctx.run_id] = run
+        if self._of_run:
+            self._run = run
+        return run
+
+    def _start(self, ctx: Any, messages: Sequence[Any]) -> _Run:
+        ask = _find_ask(messages, ctx.prompt)
+        position = next((index for index, message in enumerate(messages) if _holds(message, ask)), 0)
+        earlier = list(messages[:position])
+        turn = self.rag.start_turn(
+            _blocks(ask.content) if ask is not None else None,
+            history=lambda: list(_history(earlier)),
+            context=ctx.deps,
+            supports_images=self._supports_images,
+        )
+        return _Run(turn, ask)
+
+
+class ChatModel:
+    """A Pydantic AI model, or the name of one, as the chat model of `LLMReranker` and `LLMQueryRewriter`."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    async def __call__(self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = ()) -> ChatReply:
+        response = await _direct.model_request(self._model, [_model_message(message) for message in messages])
+        return ChatReply(text=response.text or "")
+
+
+def _model_message(message: ChatMessage) -> Any:
+    if message.role == "assistant":
+        return _messages.ModelResponse(parts=[_messages.TextPart(message.text)])
+    if message.role == "system":
+        return _messages.ModelRequest(parts=[_messages.SystemPromptPart(message.text)])
+    content = [_content(block) for block in message.content]
+    return _messages.ModelRequest(parts=[_messages.UserPromptPart(content)])
+
+
+# --- finding the ask, and placing the hint ---
+
+
+def _find_ask(messages: Sequence[Any], prompt: Any) -> Any | None:
+    """The part with the user's words of this run; in a run that goes on without a prompt, the last there is."""
+    parts = [part for message in messages for part in _prompts(message)]
+    asked = [part for part in parts if prompt is not None and part.content == prompt]
+    if not asked:
+        # What a tool shows to the model beside its result is a prompt part too.
+        asked = [part for message in messages if not _has_results(message) for part in _prompts(message)]
+    return asked[-1] if asked else None
+
+
+def _with_hint(messages: Sequence[Any], hint: Hint, part: Any, ask: Any) -> list[Any]:
+    def is_ask(message: Any) -> bool:
+        return _holds(message, ask)
+
+    position = next((index for index, message in enumerate(messages) if is_ask(message)), None)
+    if position is None:
+        return list(messages)
+    # A copy of the ask's message carries its instructions, which some models read from the last message.
+    made = replace(messages[position], parts=[part])
+    return with_hints(messages, [(hint, made)], is_ask=is_ask, is_hint=_only_prompts)
+
+
+def _is_stored(messages: Sequence[Any], ask: Any) -> bool:
+    """Whether a hint follows the ask already: a run that goes on after an approval."""
+    position = next((index for index, message in enumerate(messages) if _holds(message, ask)), len(messages))
+    return any(_is_hint(part) for message in messages[position:] for part in message.parts)
+
+
+def _prompts(message: Any) -> list[Any]:
+    """The user's own prompt parts of a message."""
+    return [part for part in message.parts if part.part_kind == "user-prompt" and not _is_hint(part)]
+
+
+def _holds(message: Any, ask: Any) -> bool:
+    return ask is not None and message.kind == "request" and ask in message.parts
+
+
+def _has_results(message: Any) -> bool:
+    return any(part.part_kind in ("tool-return", "retry-prompt") for part in message.parts)
+
+
+def _only_prompts(message: Any) -> bool:
+    """A hint, or a reminder that was put in line behind the ask."""
+    return message.kind == "request" and all(part.part_kind == "user-prompt" for part in message.parts)
+
+
+def _is_hint(part: Any) -> bool:
+    if part.part_kind != "user-prompt" or isinstance(part.content, str):
+        return False
+    metadata = getattr(next(iter(part.content), None), "metadata", None)
+    return isinstance(metadata, dict) and metadata.get("name") == HINT_NAME
+
+
+# --- translation ---
+
+
+def _tool_return(result: ToolResult) -> Any:
+    images = [_content(block) for block in result.blocks if isinstance(block, DataBlock)]
+    # One text: models get a list of several as JSON.
+    content = [result.text, *images] if images else result.text
+    return _messages.ToolReturn(content, metadata=result.structured())
+
+
+def _hint_content(hint: Hint) -> list[Any]:
+    return [
+        _messages.TextContent(block.text, metadata={"name": HINT_NAME})
+        if isinstance(block, TextBlock)
+        else _content(block)
+        for block in hint.blocks
+    ]
+
+
+def _content(block: ContentBlock) -> Any:
+    if isinstance(block, TextBlock):
+        return block.text
+    if isinstance(block.source, Base64Source):
+        return _messages.BinaryContent.from_data_uri(f"data:{block.source.media_type};base64,{block.source.data}")
+    return _messages.ImageUrl(str(block.source.url), media_type=block.source.media_type)
+
+
+def _blocks(content: Any) -> list[ContentBlock]:
+    """The text and the images of a prompt."""
+    if isinstance(content, str):
+        return [TextBlock(text=content)]
+    blocks: list[ContentBlock] = []
+    for item in content:
+        if isinstance(item, str):
+            blocks.append(TextBlock(text=item))
+        elif isinstance(item, _messages.TextContent):
+            blocks.append(TextBlock(text=item.content))
+        elif isinstance(item, _messages.BinaryContent) and item.is_image:
+            blocks.append(DataBlock(source=Base64Source(data=item.base64, media_type=item.media_type)))
+    return blocks
+
+
+def _history(messages: Iterable[Any]) -> Iterator[ChatMessage]:
+    for message in messages:
+        if message.kind == "response":
+            texts = [part.content for part in message.parts if part.part_kind == "text"]
+            yield ChatMessage.model_validate({"role": "assistant", "content": "\n".join(texts)})
+        for part in _prompts(message):
+            yield user("\n".join(block.text for block in _blocks(part.content) if isinstance(block, TextBlock)))
+
+
+__all__ = ["ChatModel", "RAGHintEvent", "RAGMiddleware"]
