@@ -43,6 +43,7 @@ from .base import NATIVE, Capability, CollectionInfo, RetrieveRequest, StoreHeal
 Similarity = Literal["cosine", "euclidean", "dotProduct"]
 _DISTANCES = {"cosine": "Cosine", "euclidean": "Euclid", "dotProduct": "Dot"}
 _RECORD = {"kind": 1, "part": 1, "scope": 1, "document_id": 1, "index": 1, "chunk": 1}
+_GROUP_DOCUMENTS = 200
 _HEAD = {"kind": 1, "parts": 1, "scope": 1, "document_id": 1, "chunk_count": 1}
 
 
@@ -410,23 +411,38 @@ class MongoDBStore(VectorStoreBase):
         """In order of the keys; a document that is replaced meanwhile may be missing or new."""
         with self._connection.errors():
             await self._known(collection)
-            query = [{"$match": {"kind": HEAD}}, {"$project": {**_HEAD, "top": 1}}]
-            rows = [row async for row in self._connection.snapshot(table_name(collection), query)]
-        names = sorted((row["scope"], row["document_id"]) for row in rows if row["chunk_count"])
-        for name in names:
-            start = 0
-            while (batch := await self._batch(collection, name, start, batch_size)) is not None:
+            query = [{"$match": {"kind": HEAD}}, {"$project": _HEAD}]
+            heads = [row async for row in self._connection.snapshot(table_name(collection), query)]
+        sizes = sorted(((row["scope"], row["document_id"]), row["chunk_count"]) for row in heads)
+        for names in _groups(sizes, batch_size):
+            async for batch in self._batches(collection, names, batch_size):
                 for record in batch:
                     if matches(metadata_filter, record.chunk.metadata):
                         yield record
-                if len(batch) < batch_size:
-                    break
-                start = batch[-1].chunk.chunk_index + 1
 
-    async def _batch(
-        self, collection: str, name: tuple[str, str], start: int, count: int
-    ) -> list[VectorRecord] | None:
-        raise NotImplementedError
+    async def _batches(
+        self, collection: str, names: Sequence[tuple[str, str]], size: int
+    ) -> AsyncIterator[list[VectorRecord]]:
+        """Chunks of some documents by key: all at once, or of a single large one a window of indexes at a time."""
+        chunks = [{"kind": CHUNK, "document_id": name[1], "scope": name[0]} for name in names]
+        heads = {"_id": {"$in": [head_id(name) for name in names]}}
+        start = 0
+        while True:
+            with self._connection.errors():
+                window: Document = {}
+                if len(names) == 1:
+                    after = {**chunks[0], "index": {"$gte": start}}
+                    cursor = self._table(collection).find(after, {"index": 1}, sort=[("index", 1)], limit=size)
+                    indexes = [row["index"] async for row in cursor]
+                    if not indexes:
+                        return
+                    window = {"index": {"$gte": start, "$lte": indexes[-1]}}
+                    start = indexes[-1] + 1
+                queries = [heads, *({**one, **window} for one in chunks)]
+                found = await self._counting(collection, queries, with_vectors=True)
+            yield sorted(found, key=lambda item: item.key)
+            if not window:
+                return
 
     async def ping(self) -> StoreHealth:
         options = self._connection.options
@@ -438,3 +454,17 @@ class MongoDBStore(VectorStoreBase):
         except StoreUnavailableError as error:
             return StoreHealth(ok=False, detail=str(error), facts=facts)
         return StoreHealth(ok=True, detail=f"MongoDB {info['version']}", facts=facts)
+
+
+def _groups(sizes: Sequence[tuple[tuple[str, str], int]], most: int) -> Iterator[list[tuple[str, str]]]:
+    """Documents with at most `most` chunks together; a larger one comes alone."""
+    group: list[tuple[str, str]] = []
+    chunks = 0
+    for name, count in sizes:
+        if group and (chunks + count > most or len(group) == _GROUP_DOCUMENTS):
+            yield group
+            group, chunks = [], 0
+        group.append(name)
+        chunks += count
+    if group:
+        yield group
