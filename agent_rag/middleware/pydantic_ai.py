@@ -115,14 +115,16 @@ class RAGMiddleware(_capabilities.AbstractCapability):  # type: ignore[misc, nam
         hint = await self.rag.hint(run.turn)
         if hint is None:
             return request_context
-        part = _messages.UserPromptPart(content=_hint_content(hint))
-        if not self._told:
-            self._told = True
-            if hint.event is not None:
-                await ctx.emit(RAGHintEvent(hint=hint.event))
-            if hint.persist and not _is_stored(request_context.messages, run.ask):
-                ctx.enqueue(part)
-        return replace(request_context, messages=_with_hint(request_context.messages, hint, part, run.ask))
+        first = not self._told
+        self._told = True
+        if first and hint.event is not None:
+            await ctx.emit(RAGHintEvent(hint=hint.event))
+        messages = list(request_context.messages)
+        if not hint.persist:
+            messages = _with_hint(messages, hint, run.ask)
+        elif first and not _is_stored(messages, run.ask):
+            stored = replace(hint, persist=False)
+        return replace(request_context, messages=messages)
 
     # --- turns ---
 

@@ -26,6 +26,7 @@ from ._milvus_schema import (
     HEAD,
     ID,
     NUMBER,
+    NUMBER_COLUMNS,
     NUMBERS,
     SPARSE,
     SUMMARY,
@@ -279,7 +280,10 @@ class Connection:
         schema.add_field(SPARSE, data.SPARSE_FLOAT_VECTOR)
         indexes.add_index(SPARSE, index_type="SPARSE_INVERTED_INDEX", metric_type="IP")
         self._add_texts(schema, CONTENT)
-        if not self.options.is_local:
+        if self.options.is_local:
+            for column in NUMBER_COLUMNS:
+                schema.add_field(column, data.DOUBLE)
+        else:
             schema.add_field(TERMS, data.ARRAY, element_type=data.INT64, max_capacity=4_096)
             indexes.add_index(TERMS, index_type="INVERTED")
         self._create(collection, schema, indexes)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
+from ..documents import Chunk, ChunkKey, VectorRecord, VectorSearchResult
 from ..errors import StoreError
 from ..filters import FilterLike, matches
 from ..filters.plan import plan
@@ -21,11 +21,9 @@ from ._milvus_heads import Heads
 from ._milvus_schema import (
     CONTENT,
     DENSE,
-    HEAD,
     ID,
     NUMBER,
     SPARSE,
-    SUMMARY,
     MilvusDialect,
     MilvusInfo,
     Stored,
@@ -33,16 +31,13 @@ from ._milvus_schema import (
     chunk_of_row,
     chunk_row_id,
     chunks_of,
-    head_row_id,
     heads_of,
     parse_row_id,
     sparse_of_row,
     sparse_row,
-    stored_of_row,
-    summary_of_row,
 )
 from ._qdrant_schema import cut_ties, decode
-from ._qdrant_table import MAX_INDEX, Name
+from ._qdrant_table import MAX_INDEX
 from ._records import query_vector
 from ._versions import Changed, Versions
 from .base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
@@ -69,7 +64,7 @@ class Reader:
         self.connection = connection
         self.info = info
         self.heads = heads
-        self.dialect = MilvusDialect(scans_text=connection.options.is_local)
+        self.dialect = MilvusDialect(scans_text=connection.options.is_local, columns=info.number_columns)
         self.chunks_name, self.heads_name = chunks_of(info.name), heads_of(info.name)
 
     def retrieve(self, request: RetrieveRequest) -> list[VectorSearchResult]:
@@ -140,24 +135,6 @@ class Reader:
         rows = [parse_row_id(row[ID]) for row in self.connection.scan(self.chunks_name, condition, [ID])]
         live = self.heads.by_number({number for number, _ in rows})
         return sum(number in live and live[number].head.has(index) for number, index in rows)
-
-    def summaries(self, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
-        condition = self.dialect.condition(metadata_filter)
-        rows = self.connection.scan(self.heads_name, condition, [HEAD, SUMMARY])
-        found = [summary_of_row(row, stored_of_row(row).head.count) for row in rows]
-        return sorted(found, key=lambda summary: (summary.scope, summary.document_id))
-
-    def names_matching(self, names: Sequence[Name], metadata_filter: FilterLike | None) -> list[Name]:
-        """Those of `names` whose document metadata matches."""
-        if plan(metadata_filter) is None or not names:
-            return list(names)
-        rows = self.connection.get(self.heads_name, [head_row_id(name) for name in names], [SUMMARY])
-        found = [summary_of_row(row, 0) for row in rows]
-        return [(item.scope, item.document_id) for item in found if matches(metadata_filter, item.metadata)]
-
-    def stored_summary(self, name: Name) -> DocumentSummary:
-        (row,) = self.connection.get(self.heads_name, [head_row_id(name)], [SUMMARY])
-        return summary_of_row(row, 0)
 
     def batches(self, batch_size: int) -> Iterator[list[ChunkKey]]:
         """Keys of all chunks in order, a batch at a time; the heads of a batch are read when its turn comes."""

@@ -14,11 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from ._milvus_client import Connection
-from ._milvus_heads import Heads
+from ._milvus_heads import Heads, Published
 from ._milvus_schema import (
     FREQUENCIES,
     ID,
+    NUMBER_COLUMNS,
     SPARSE,
+    TERMS,
     MilvusInfo,
     Stored,
     chunk_row,
@@ -28,9 +30,12 @@ from ._milvus_schema import (
     head_row_id,
     info_row,
     new_number,
+    number_columns,
+    number_keys,
     parse_row_id,
     sparse_of_row,
     sparse_row,
+    stored_terms,
     unpack_frequencies,
 )
 from ._milvus_view import Reader
@@ -102,14 +107,26 @@ class Writer:
     # --- publishing ---
 
     def _begin(self, documents: Sequence[PreparedDocument]) -> None:
-        """Before the first text is written, choose the average length that weights are computed with."""
+        """Before chunks are written, choose what is fixed for them: the average length that weights are computed with,
+        and columns for numbers."""
+        info = self._info
         lengths = [chunk.terms.length for document in documents for chunk in document.chunks if chunk.terms.length]
-        if lengths and not self._info.weight_average:
-            self._save_average(storable_average(sum(lengths) / len(lengths)))
+        average = info.weight_average
+        if lengths and not average:
+            average = storable_average(sum(lengths) / len(lengths))
+        columns = dict(info.number_columns)
+        if not self._heads.is_shared:
+            keys = {key for document in documents for chunk in document.chunks for key in number_keys(chunk.payload)}
+            free = [column for column in NUMBER_COLUMNS if column not in columns.values()]
+            columns |= dict(zip(sorted(keys - columns.keys()), free, strict=False))
+        if (average, columns) != (info.weight_average, info.number_columns):
+            self._save(average, columns)
 
-    def _save_average(self, average: float) -> None:
-        self._info.weight_average = average
-        self._connection.upsert(self._reader.heads_name, [info_row(self._info)])
+    def _save(self, average: float, columns: dict[str, str]) -> None:
+        changed = self._info.model_copy(update={"weight_average": average, "number_columns": columns})
+        self._connection.upsert(self._reader.heads_name, [info_row(changed)])
+        self._info.weight_average, self._info.number_columns = average, columns
+        self._reader.dialect.columns = columns
 
     def _publish(self, group: Sequence[PreparedDocument]) -> Steps[int]:
         numbers = {document.name: new_number() for document in group}
@@ -141,7 +158,8 @@ class Writer:
             self._connection.upsert(self._reader.heads_name, piece)
         changed = _plus(added.values())
         changed.subtract(_plus(old_terms.values()))
-        self._heads.changed(heads, (), changed)
+        published = {document.name: Published(heads[document.name], document.summary) for document in group}
+        self._heads.changed(published, (), changed)
         self._remove_old(heads, before)
         yield
         return sum(one.head.count for one in before.values())
@@ -164,8 +182,14 @@ class Writer:
         self._connection.delete(self._reader.chunks_name, ids)
 
     def _rows(self, number: int, chunks: Sequence[PreparedChunk]) -> Iterator[dict[str, object]]:
-        average = self._info.weight_average or 1.0
-        return (chunk_row(number, chunk, average, with_terms=self._heads.is_shared) for chunk in chunks)
+        average, columns = self._info.weight_average or 1.0, self._info.number_columns
+        for chunk in chunks:
+            row = chunk_row(number, chunk, average)
+            if self._heads.is_shared:
+                row[TERMS] = stored_terms(chunk)
+            else:
+                row |= number_columns(chunk, columns)
+            yield row
 
     # --- adding to a document ---
 
@@ -179,7 +203,7 @@ class Writer:
             self._connection.upsert(self._reader.chunks_name, piece)
         lowest = min((start for start, _ in head.runs), default=None)
         follows = not head.given and (lowest is None or document.chunks[0].index <= lowest)
-        summary = document.summary if follows else self._reader.stored_summary(document.name)
+        summary = document.summary if follows else self._heads.summaries(None, [document.name])[0]
         lengths = [chunk.terms.length for chunk in document.chunks]
         new = Head(
             number=head.number,
@@ -194,7 +218,7 @@ class Writer:
         frequencies.update(changed)
         row = head_row(summary, new, +frequencies if self._keeps_frequencies else {}, stored.history)
         self._connection.upsert(self._reader.heads_name, [row])
-        self._heads.changed({document.name: new}, (), changed)
+        self._heads.changed({document.name: Published(new, summary)}, (), changed)
         yield
 
     # --- statistics ---
@@ -224,7 +248,7 @@ class Writer:
             changed = [{ID: row[ID], SPARSE: _reweighed(row, average)} for row in rows]
             self._connection.upsert(self._reader.chunks_name, changed, partial=True)
             yield
-        self._save_average(average)
+        self._save(average, self._info.number_columns)
 
 
 def _reweighed(row: Mapping[str, object], average: float) -> dict[int, float]:

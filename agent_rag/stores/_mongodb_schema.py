@@ -138,7 +138,9 @@ class ChunkDocument:
     @property
     def size(self) -> int:
         """About what it takes in a message, in bytes."""
-        return 500 + 3 * (len(self.fields["chunk"]) + 2 * len(self.fields["text"])) + len(self.fields.get("vector", b""))
+        return (
+            500 + 3 * (len(self.fields["chunk"]) + 2 * len(self.fields["text"])) + len(self.fields.get("vector", b""))
+        )
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ class HeadDocument(NamedTuple):
 
     name: Name
     parts: list[str]
-    count: int
+    chunks: int
     lowest: int | None
     given: bool
 
@@ -186,7 +188,7 @@ class HeadDocument(NamedTuple):
         return cls(
             name=(stored["scope"], stored["document_id"]),
             parts=stored["parts"],
-            count=stored["chunk_count"],
+            chunks=stored["chunk_count"],
             lowest=stored["lowest"],
             given=stored["given"],
         )
@@ -311,7 +313,9 @@ def _clause(condition: Condition) -> Document:
 
 def _not_in(path: str, values: list[str]) -> Document:
     # Lucene finds nothing by a negation alone.
-    return {"compound": {"filter": [{"exists": {"path": "tokens"}}], "mustNot": [{"in": {"path": path, "value": values}}]}}
+    return {
+        "compound": {"filter": [{"exists": {"path": "tokens"}}], "mustNot": [{"in": {"path": path, "value": values}}]}
+    }
 
 
 # --- scores ---
@@ -328,18 +332,18 @@ def bm25(text: str, weights: Mapping[str, float], average_length: float) -> floa
     )
 
 
-def similarities(
-    distance: str, query: npt.NDArray[np.float32], vectors: Sequence[bytes]
-) -> npt.NDArray[np.float64]:
+def similarities(distance: str, query: npt.NDArray[np.float32], vectors: Sequence[bytes]) -> npt.NDArray[np.float64]:
     """Cosine, dot product or negated distance to each stored vector, in 64-bit floats."""
     if not vectors:
         return np.empty(0)
     matrix = np.stack([vector_of(vector) for vector in vectors]).astype(np.float64)
     wanted = query.astype(np.float64)
     if distance == "Euclid":
-        return -np.sqrt(((matrix - wanted) ** 2).sum(axis=1)) + 0.0
+        distances: npt.NDArray[np.float64] = np.sqrt(((matrix - wanted) ** 2).sum(axis=1))
+        return 0.0 - distances
     products: npt.NDArray[np.float64] = (matrix * wanted).sum(axis=1)
     if distance == "Dot":
         return products
     sizes = np.linalg.norm(matrix, axis=1) * np.linalg.norm(wanted)
-    return np.clip(products / np.where(sizes > 0, sizes, 1.0), -1.0, 1.0)
+    cosines: npt.NDArray[np.float64] = np.clip(products / np.where(sizes > 0, sizes, 1.0), -1.0, 1.0)
+    return cosines

@@ -137,7 +137,10 @@ class View:
         present: set[str] = set()
         for start in range(0, max(len(ids), 1), _PAGE):
             part = ids[start : start + _PAGE]
-            query = [{"$match": {"$or": [{"kind": LOG}, {"_id": {"$in": part}}]}}, {"$project": {"kind": 1, "part": 1}}]
+            query: list[Document] = [
+                {"$match": {"$or": [{"kind": LOG}, {"_id": {"$in": part}}]}},
+                {"$project": {"kind": 1, "part": 1}},
+            ]
             async for row in self._connection.snapshot(table_name(self._info.name), query):
                 if row["kind"] == LOG:
                     log.add(row["part"])
@@ -219,9 +222,7 @@ class View:
         scores = await asyncio.to_thread(similarities, self._info.distance, query, vectors)
         return [Scored(key_of(row), float(score)) for row, score in zip(rows, scores, strict=True)]
 
-    async def _zeros(
-        self, limit: int, metadata_filter: FilterLike | None, *, any_vector: bool = False
-    ) -> list[Scored]:
+    async def _zeros(self, limit: int, metadata_filter: FilterLike | None, *, any_vector: bool = False) -> list[Scored]:
         """Chunks without a direction, which a cosine index does not have: they score 0."""
         wanted = where(
             metadata_filter, {"kind": CHUNK, **({} if any_vector else {"zero": True})}, without=self._leave_out_log()

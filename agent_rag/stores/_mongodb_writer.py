@@ -186,7 +186,7 @@ class Writer:
         found: list[HeadDocument] = await self._connection.in_transaction(work)
         if replacing:
             await self._purge([part for head in found for part in head.parts])
-        return sum(head.count for head in found)
+        return sum(head.chunks for head in found)
 
     async def _put_heads(self, documents: Sequence[NewDocument], session: Any) -> None:
         pymongo = self._connection.pymongo
@@ -244,7 +244,9 @@ class Writer:
     async def _sweep(self) -> None:
         """Clear up after writers that crashed."""
         now = time.time()
-        old = {"$or": [{"dead": True, "written_at": {"$lt": now - _DEAD_S}}, {"written_at": {"$lt": now - _ABANDONED_S}}]}
+        old = {
+            "$or": [{"dead": True, "written_at": {"$lt": now - _DEAD_S}}, {"written_at": {"$lt": now - _ABANDONED_S}}]
+        }
         parts = [row["part"] async for row in self._table.find({"kind": LOG, **old}, {"part": 1})]
         if parts:
             # A writer that is alive after all finds its entries changed, and gives up.

@@ -266,14 +266,16 @@ class MilvusLiteStore(VectorStoreBase):
 
         def names_in(reader: Reader) -> list[Name]:
             found = [name for document_id in chosen for name in reader.heads.find(document_id)]
-            return reader.names_matching(found, metadata_filter)
+            if metadata_filter is None:
+                return found
+            return [(item.scope, item.document_id) for item in reader.heads.summaries(metadata_filter, found)]
 
         _, removed = await self._delete(collection, names_in)
         return removed
 
     async def delete_by_filter(self, collection: str, metadata_filter: FilterLike) -> list[str]:
         def names_in(reader: Reader) -> list[Name]:
-            return [(item.scope, item.document_id) for item in reader.summaries(metadata_filter)]
+            return [(item.scope, item.document_id) for item in reader.heads.summaries(metadata_filter)]
 
         names, _ = await self._delete(collection, names_in)
         return sorted({document_id for _, document_id in names})
@@ -298,7 +300,7 @@ class MilvusLiteStore(VectorStoreBase):
         return await self._look(collection, lambda reader: reader.retrieve(request))
 
     async def list_documents(self, collection: str, metadata_filter: Any = None) -> list[DocumentSummary]:
-        return await self._look(collection, lambda reader: reader.summaries(metadata_filter))
+        return await self._look(collection, lambda reader: reader.heads.summaries(metadata_filter))
 
     async def fetch(
         self,
@@ -403,7 +405,7 @@ def _drained(steps: Steps[T]) -> T:
 
 
 def _public(info: MilvusInfo) -> CollectionInfo:
-    return CollectionInfo.model_validate(info.model_dump(exclude={"weight_average"}))
+    return CollectionInfo.model_validate(info.model_dump(exclude={"weight_average", "number_columns"}))
 
 
 def _check_indexes(records: Sequence[VectorRecord]) -> None:

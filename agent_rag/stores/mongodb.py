@@ -14,21 +14,15 @@ from ..documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchRes
 from ..errors import ConfigurationError, StoreUnavailableError
 from ..filters import FilterLike, matches
 from ._mongodb_client import Connection, MongoDBOptions
+from ._mongodb_reads import Reader
 from ._mongodb_schema import (
-    CHUNK,
-    HEAD,
     INDEXES,
     INFO,
     INFO_ID,
-    LOG,
-    Document,
     NewDocument,
-    head_id,
     info_document,
     info_of,
     new_documents,
-    record_of,
-    summary_of,
     table_name,
     text_index,
     vector_index,
@@ -42,9 +36,6 @@ from .base import NATIVE, Capability, CollectionInfo, RetrieveRequest, StoreHeal
 
 Similarity = Literal["cosine", "euclidean", "dotProduct"]
 _DISTANCES = {"cosine": "Cosine", "euclidean": "Euclid", "dotProduct": "Dot"}
-_RECORD = {"kind": 1, "part": 1, "scope": 1, "document_id": 1, "index": 1, "chunk": 1}
-_GROUP_DOCUMENTS = 200
-_HEAD = {"kind": 1, "parts": 1, "scope": 1, "document_id": 1, "chunk_count": 1}
 
 
 class MongoDBStore(VectorStoreBase):
@@ -273,7 +264,7 @@ class MongoDBStore(VectorStoreBase):
             removed = await Writer(self._connection, info).delete(
                 where(metadata_filter, {"document_id": {"$in": chosen}})
             )
-            return sum(head.count for head in removed)
+            return sum(head.chunks for head in removed)
 
     async def delete_by_filter(self, collection: str, metadata_filter: FilterLike) -> list[str]:
         with self._changing(collection):
@@ -317,13 +308,7 @@ class MongoDBStore(VectorStoreBase):
 
     async def list_documents(self, collection: str, metadata_filter: FilterLike | None = None) -> list[DocumentSummary]:
         with self._connection.errors():
-            await self._known(collection)
-            query = [
-                {"$match": where(metadata_filter, {"kind": HEAD})},
-                {"$project": {"summary": 1, "chunk_count": 1}},
-            ]
-            found = [summary_of(row) async for row in self._connection.snapshot(table_name(collection), query)]
-            return sorted(found, key=lambda summary: (summary.scope, summary.document_id))
+            return await (await self._reader(collection)).summaries(metadata_filter)
 
     async def fetch(
         self,
@@ -334,22 +319,7 @@ class MongoDBStore(VectorStoreBase):
         with_vectors: bool = False,
     ) -> list[VectorRecord]:
         with self._connection.errors():
-            await self._known(collection)
-            indexes: dict[tuple[str, str], list[int]] = {}
-            for key in keys:
-                indexes.setdefault((key.scope, key.document_id), []).append(key.chunk_index)
-            found: dict[ChunkKey, VectorRecord] = {}
-            names = list(indexes)
-            for start in range(0, len(names), 200):
-                some = names[start : start + 200]
-                chunks = [
-                    {"kind": CHUNK, "document_id": name[1], "scope": name[0], "index": {"$in": indexes[name]}}
-                    for name in some
-                ]
-                heads = {"_id": {"$in": [head_id(name) for name in some]}}
-                records = await self._counting(collection, [heads, *chunks], with_vectors)
-                found |= {item.key: item for item in records if matches(metadata_filter, item.chunk.metadata)}
-            return [found[key] for key in keys if key in found]
+            return await (await self._reader(collection)).fetch(keys, metadata_filter, with_vectors)
 
     async def list_chunks(
         self,
@@ -362,87 +332,31 @@ class MongoDBStore(VectorStoreBase):
         with_vectors: bool = False,
     ) -> list[VectorRecord]:
         with self._connection.errors():
-            await self._known(collection)
-            if limit <= 0:
-                return []
-            page = {"$gte": offset, "$lt": offset + limit}
-            queries = [
-                {"document_id": document_id, "kind": HEAD},
-                {"document_id": document_id, "kind": CHUNK, "index": page},
-            ]
-            found = await self._counting(collection, queries, with_vectors)
-            return sorted(
-                (item for item in found if matches(metadata_filter, item.chunk.metadata)), key=lambda item: item.key
-            )
-
-    async def _counting(self, name: str, queries: Sequence[Document], with_vectors: bool) -> list[VectorRecord]:
-        """The chunks that count among what matches one of `queries`, which ask for their heads too."""
-        fields = {**_HEAD, **_RECORD, **({"vector": 1} if with_vectors else {})}
-        pipeline = [{"$match": {"$or": list(queries)}}, {"$project": fields}]
-        parts: set[str] = set()
-        chunks: list[Document] = []
-        async for row in self._connection.snapshot(table_name(name), pipeline):
-            if row["kind"] == HEAD:
-                parts.update(row["parts"])
-            else:
-                chunks.append(row)
-        return await asyncio.to_thread(lambda: [record_of(row) for row in chunks if row["part"] in parts])
+            reader = await self._reader(collection)
+            return await reader.list_chunks(document_id, offset, limit, metadata_filter, with_vectors)
 
     async def count(self, collection: str, metadata_filter: FilterLike | None = None) -> int:
         with self._connection.errors():
-            await self._known(collection)
-            chunks = where(metadata_filter, {"kind": CHUNK})
-            by_part = {
-                "_id": "$part",
-                "n": {"$sum": {"$cond": [{"$eq": ["$kind", CHUNK]}, 1, 0]}},
-                "logged": {"$max": {"$cond": [{"$eq": ["$kind", LOG]}, 1, 0]}},
-            }
-            pipeline = [
-                {"$match": {"$or": [{"kind": LOG}, chunks]}},
-                {"$group": by_part},
-                {"$match": {"logged": 0}},
-                {"$group": {"_id": None, "n": {"$sum": "$n"}}},
-            ]
-            return sum([row["n"] async for row in self._connection.snapshot(table_name(collection), pipeline)])
+            return await (await self._reader(collection)).count(metadata_filter)
 
     async def iterate(
         self, collection: str, metadata_filter: FilterLike | None = None, *, batch_size: int = 500
     ) -> AsyncIterator[VectorRecord]:
         """In order of the keys; a document that is replaced meanwhile may be missing or new."""
         with self._connection.errors():
-            await self._known(collection)
-            query = [{"$match": {"kind": HEAD}}, {"$project": _HEAD}]
-            heads = [row async for row in self._connection.snapshot(table_name(collection), query)]
-        sizes = sorted(((row["scope"], row["document_id"]), row["chunk_count"]) for row in heads)
-        for names in _groups(sizes, batch_size):
-            async for batch in self._batches(collection, names, batch_size):
-                for record in batch:
-                    if matches(metadata_filter, record.chunk.metadata):
-                        yield record
-
-    async def _batches(
-        self, collection: str, names: Sequence[tuple[str, str]], size: int
-    ) -> AsyncIterator[list[VectorRecord]]:
-        """Chunks of some documents by key: all at once, or of a single large one a window of indexes at a time."""
-        chunks = [{"kind": CHUNK, "document_id": name[1], "scope": name[0]} for name in names]
-        heads = {"_id": {"$in": [head_id(name) for name in names]}}
-        start = 0
+            batches = (await self._reader(collection)).batches(batch_size)
         while True:
             with self._connection.errors():
-                window: Document = {}
-                if len(names) == 1:
-                    after = {**chunks[0], "index": {"$gte": start}}
-                    cursor = self._table(collection).find(after, {"index": 1}, sort=[("index", 1)], limit=size)
-                    indexes = [row["index"] async for row in cursor]
-                    if not indexes:
-                        return
-                    window = {"index": {"$gte": start, "$lte": indexes[-1]}}
-                    start = indexes[-1] + 1
-                queries = [heads, *({**one, **window} for one in chunks)]
-                found = await self._counting(collection, queries, with_vectors=True)
-            yield sorted(found, key=lambda item: item.key)
-            if not window:
+                batch = await anext(batches, None)
+            if batch is None:
                 return
+            for record in batch:
+                if matches(metadata_filter, record.chunk.metadata):
+                    yield record
+
+    async def _reader(self, name: str) -> Reader:
+        await self._known(name)
+        return Reader(self._connection, name)
 
     async def ping(self) -> StoreHealth:
         options = self._connection.options
@@ -454,17 +368,3 @@ class MongoDBStore(VectorStoreBase):
         except StoreUnavailableError as error:
             return StoreHealth(ok=False, detail=str(error), facts=facts)
         return StoreHealth(ok=True, detail=f"MongoDB {info['version']}", facts=facts)
-
-
-def _groups(sizes: Sequence[tuple[tuple[str, str], int]], most: int) -> Iterator[list[tuple[str, str]]]:
-    """Documents with at most `most` chunks together; a larger one comes alone."""
-    group: list[tuple[str, str]] = []
-    chunks = 0
-    for name, count in sizes:
-        if group and (chunks + count > most or len(group) == _GROUP_DOCUMENTS):
-            yield group
-            group, chunks = [], 0
-        group.append(name)
-        chunks += count
-    if group:
-        yield group

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_rag.errors import ConfigurationError, RecordError, StoreLockedError
-from agent_rag.filters import F
+from agent_rag.filters import F, matches
 from agent_rag.stores import MemoryStore
 from agent_rag.stores.base import RetrieveRequest
 from agent_rag.testing import StoreContract, assert_congruent, record
@@ -193,6 +193,23 @@ def test_no_value_gets_into_an_expression(field: str, value: object, more: list[
     assert re.fullmatch(
         rf'(?:"%\|[0-9a-f]{{16}}\|%"|"(?:n_)?[0-9a-f]{{16}}"|""|{word}|[-\d.]+|[()\[\],=!<>\s])*', expression
     )
+
+
+async def test_ranges_over_more_keys_than_there_are_columns(tmp_path: Path) -> None:
+    """The first keys have columns of their own, the others do not, and all compare alike, also after reopening."""
+    rows = [{f"k{key}": number - key for key in range(number % 13)} for number in range(40)]
+    path = tmp_path / "rag.db"
+    async with MilvusLiteStore(path) as store:
+        await store.create_collection("c", 4)
+        for number, row in enumerate(rows):
+            await store.insert("c", [record(str(number), metadata=row)])
+
+    async with MilvusLiteStore(path) as store:
+        for key in range(12):
+            for where in (F(f"k{key}") >= 10, ~(F(f"k{key}") < 10), F(f"k{key}").between(0, 20)):
+                hits = await store.search("c", [1.0, 0, 0, 0], 100, where)
+                expected = [number for number, row in enumerate(rows) if matches(where, row)]
+                assert sorted(int(hit.document_id) for hit in hits) == expected
 
 
 async def test_too_many_filter_values_are_refused(tmp_path: Path) -> None:
