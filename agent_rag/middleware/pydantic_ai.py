@@ -115,15 +115,15 @@ class RAGMiddleware(_capabilities.AbstractCapability):  # type: ignore[misc, nam
         hint = await self.rag.hint(run.turn)
         if hint is None:
             return request_context
-        first = not self._told
-        self._told = True
+        first, self._told = not self._told, True
         if first and hint.event is not None:
             await ctx.emit(RAGHintEvent(hint=hint.event))
         messages = list(request_context.messages)
         if not hint.persist:
             messages = _with_hint(messages, hint, run.ask)
         elif first and not _is_stored(messages, run.ask):
-            stored = replace(hint, persist=False)
+            for kept in (messages, ctx.messages):
+                kept[:] = _with_hint(kept, hint.model_copy(update={"persist": False}), run.ask)
         return replace(request_context, messages=messages)
 
     # --- turns ---
@@ -185,16 +185,13 @@ def _find_ask(messages: Sequence[Any], prompt: Any) -> Any | None:
     return asked[-1] if asked else None
 
 
-def _with_hint(messages: Sequence[Any], hint: Hint, part: Any, ask: Any) -> list[Any]:
-    def is_ask(message: Any) -> bool:
-        return _holds(message, ask)
-
-    position = next((index for index, message in enumerate(messages) if is_ask(message)), None)
-    if position is None:
+def _with_hint(messages: Sequence[Any], hint: Hint, ask: Any) -> list[Any]:
+    asking = next((message for message in messages if _holds(message, ask)), None)
+    if asking is None:
         return list(messages)
     # A copy of the ask's message carries its instructions, which some models read from the last message.
-    made = replace(messages[position], parts=[part])
-    return with_hints(messages, [(hint, made)], is_ask=is_ask, is_hint=_only_prompts)
+    made = replace(asking, parts=[_messages.UserPromptPart(_hint_content(hint))])
+    return with_hints(messages, [(hint, made)], is_ask=lambda message: message is asking, is_hint=_only_prompts)
 
 
 def _is_stored(messages: Sequence[Any], ask: Any) -> bool:

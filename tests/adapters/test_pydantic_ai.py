@@ -236,10 +236,8 @@ async def test_the_hint_stands_behind_the_ask_after_a_tool_shows_more_to_the_mod
 class Reminder(AbstractCapability[Any]):
     """Puts a message in line behind the ask."""
 
-    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
-        if ctx.run_step == 1:
-            ctx.enqueue("Remember the units.")
-        return request_context
+    async def before_run(self, ctx: Any) -> None:
+        ctx.enqueue("Remember the units.")
 
 
 @pytest.mark.parametrize("scope", ["turn", "call"])
