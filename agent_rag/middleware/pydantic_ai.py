@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
+from pydantic_core import SchemaValidator, core_schema
+
 from .._extras import needs
 from ..chat import ChatMessage, ChatReply, ToolSpec, user
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
@@ -24,6 +26,9 @@ _models = needs("pydantic-ai", "pydantic_ai.models")
 _tools = needs("pydantic-ai", "pydantic_ai.tools")
 _toolsets = needs("pydantic-ai", "pydantic_ai.toolsets")
 _direct = needs("pydantic-ai", "pydantic_ai.direct")
+
+
+_ANY = SchemaValidator(core_schema.any_schema())
 
 
 class _Run:
@@ -91,21 +96,12 @@ class RAGMiddleware(_capabilities.AbstractCapability):  # type: ignore[misc, nam
 
     async def for_run(self, ctx: Any) -> RAGMiddleware:
         """The instance of one run; what belongs to the run is kept there."""
-        await self.rag.list_tools(refresh=False)
         own = copy.copy(self)
         own._of_run = True
         return own
 
     def get_toolset(self) -> Any:
-        tools = [self._tool(tool) for tool in self.rag.tools]
-        return _toolsets.FunctionToolset(tools) if tools else None
-
-    def _tool(self, tool: KnowledgeTool) -> Any:
-        async def run(ctx: Any, /, **arguments: Any) -> Any:
-            turn = self._current(ctx, ctx.messages).turn
-            return _tool_return(await tool(arguments, turn=turn))
-
-        return _tools.Tool.from_schema(run, tool.name, tool.description, tool.parameters, takes_ctx=True)
+        return _KnowledgeToolset(self) if self.rag.tools else None
 
     # --- each model call ---
 
@@ -150,6 +146,31 @@ class RAGMiddleware(_capabilities.AbstractCapability):  # type: ignore[misc, nam
             supports_images=self._supports_images,
         )
         return _Run(turn, ask)
+
+
+class _KnowledgeToolset(_toolsets.AbstractToolset):  # type: ignore[misc, name-defined]
+    """The tools of an instance. Arguments come unchecked, since the core's answer to wrong ones is better."""
+
+    def __init__(self, middleware: RAGMiddleware) -> None:
+        self._middleware = middleware
+
+    @property
+    def id(self) -> str:
+        return self._middleware.rag.key
+
+    async def get_tools(self, ctx: Any) -> dict[str, Any]:
+        tools = await self._middleware.rag.list_tools(refresh=False)
+        return {tool.name: self._offered(tool) for tool in tools}
+
+    def _offered(self, tool: KnowledgeTool) -> Any:
+        definition = _tools.ToolDefinition(
+            name=tool.name, description=tool.description, parameters_json_schema=tool.parameters
+        )
+        return _toolsets.ToolsetTool(toolset=self, tool_def=definition, max_retries=1, args_validator=_ANY)
+
+    async def call_tool(self, name: str, tool_args: Any, ctx: Any, tool: Any) -> Any:
+        turn = self._middleware._current(ctx, ctx.messages).turn
+        return _tool_return(await self._middleware.rag.call_tool(tool_args, turn, name=name))
 
 
 class ChatModel:

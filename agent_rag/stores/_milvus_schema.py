@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from ..documents import Chunk, DocumentSummary
 from ..errors import RecordError
@@ -57,7 +57,7 @@ class MilvusInfo(CollectionInfo):
 
     weight_average: float = 0.0
     """Average length that new sparse weights are computed with; 0 until the first write."""
-    number_columns: dict[str, str] = {}
+    number_columns: dict[str, str] = Field(default_factory=dict)
     """Range key (`number_field`) -> column, for the first keys of a local file. Milvus Lite compares columns in C++ and
     JSON row by row: 10 ms and 900 ms for 10,000 rows on a busy machine."""
 
@@ -68,7 +68,7 @@ class MilvusHead(BaseModel):
     scope: str
     document_id: str
     head: dict[str, Any]
-    history: list[int] = []
+    history: list[int] = Field(default_factory=list)
     """Numbers of the versions before this one, latest first."""
     written_at: float = 0.0
     """Seconds since 1970, by the writer's clock."""

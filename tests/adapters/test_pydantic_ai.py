@@ -343,6 +343,17 @@ async def test_an_argument_of_any_name_is_answered() -> None:
     assert "ctx" in tool_text(model.inputs[1])
 
 
+@pytest.mark.parametrize("arguments", ["[1]", '"text"', "nonsense{"])
+async def test_arguments_that_are_no_object_do_not_end_the_run(arguments: str) -> None:
+    """The model is told, by us or by Pydantic AI, and goes on."""
+    replies = [ModelResponse(parts=[ToolCallPart("search_knowledge", arguments)]), ModelResponse([TextPart("done")])]
+    model = FunctionModel(lambda messages, info: replies[sum(message.kind == "response" for message in messages)])
+
+    result = await Agent(model, capabilities=[PydanticAIRAG([FactBase()])]).run("hello")
+
+    assert result.output == "done"
+
+
 async def test_nothing_of_a_run_is_kept() -> None:
     """After the run, and after one that failed, no turn is left in memory."""
     from agent_rag.middleware import pydantic_ai
