@@ -20,6 +20,7 @@ from ._records import closed_store
 _UNAVAILABLE = frozenset({6, 7, 89, 91, 189, 246, 262, 9001, 10107, 11600, 11602, 13435, 13436})
 _NO_SEARCH = frozenset({31082, 59})
 _NO_TRANSACTIONS = 20
+_TOO_LARGE = 10334
 _INDEX_EXISTS = 68
 _NAMESPACE_EXISTS = 48
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.25
@@ -101,9 +102,7 @@ class Connection:
         try:
             yield
         except self._errors.DocumentTooLarge as error:
-            raise RecordError(
-                f"a record is too large for MongoDB, which keeps 16 MB in a document: {error}; use shorter chunks"
-            ) from error
+            raise _too_large(error) from error
         except (self._errors.ConnectionFailure, self._errors.ExecutionTimeout) as error:
             raise self._unavailable(error) from error
         except self._errors.OperationFailure as error:
@@ -112,15 +111,20 @@ class Connection:
             raise StoreError(f"MongoDB at {self.options.where}: {redact(str(error))[:500]}") from error
 
     def _refused(self, error: Any) -> Exception:
-        if error.code in _UNAVAILABLE:
+        # The text of a bulk error holds whole documents.
+        failed = [one for one in (error.details or {}).get("writeErrors", ()) if "errmsg" in one]
+        code, text = (failed[0].get("code"), failed[0]["errmsg"]) if failed else (error.code, str(error))
+        if code == _TOO_LARGE:
+            return _too_large(text)
+        if code in _UNAVAILABLE:
             return self._unavailable(error)
-        detail = redact(str(error))[:500]
-        if error.code in _NO_SEARCH:
+        detail = redact(text)[:500]
+        if code in _NO_SEARCH:
             return ConfigurationError(
                 f"MongoDB at {self.options.where} has no MongoDB Search: {detail}; use Atlas, or a self-managed "
                 "replica set with mongot"
             )
-        if error.code == _NO_TRANSACTIONS:
+        if code == _NO_TRANSACTIONS:
             return ConfigurationError(
                 f"MongoDB at {self.options.where} has no transactions: {detail}; run it as a replica set"
             )
@@ -209,6 +213,12 @@ class Connection:
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE_S)
         return True
+
+
+def _too_large(error: object) -> RecordError:
+    return RecordError(
+        f"a record is too large for MongoDB, which keeps 16 MB in a document: {str(error)[:200]}; use shorter chunks"
+    )
 
 
 async def _rows(table: Any, pipeline: list[Document], batch_size: int) -> AsyncIterator[Document]:

@@ -194,7 +194,8 @@ class HeadDocument(NamedTuple):
         )
 
 
-def head_document(document: NewDocument) -> Document:
+def head_document(document: NewDocument, *, first: bool) -> Document:
+    """`first`: whether there was no version before; readers who miss this one then see what was."""
     chunks = list(document.chunks)
     return {
         "_id": head_id(document.name),
@@ -207,7 +208,7 @@ def head_document(document: NewDocument) -> Document:
         "indexed": sum(chunk.length > 0 for chunk in chunks),
         "lowest": min((chunk.index for chunk in chunks), default=None),
         "given": document.given,
-        "version": uuid.uuid4().hex,
+        "first": first,
         **summary_fields(document.summary),
     }
 

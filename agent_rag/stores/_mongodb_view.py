@@ -1,9 +1,9 @@
 """Searching a collection in MongoDB while others write to it, and exact BM25.
 
 Search indexes lag behind, and their rows are looked up in the documents of now. A version is published only when search
-finds all of it, and its chunks are never changed, so a search finds the old version of a document or the new one, or
-some of both. The log says afterwards, in one state of the collection with the hits themselves, which hits count. Where
-some do not, the search is made again without their parts.
+finds all of it, and its chunks are never changed. So a search without the parts that are in the log when it begins is
+right, unless one of them was published meanwhile in place of an older version, or a hit is in the log at the end: then
+it is made again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ._records import Vector, query_vector
 from ._versions import Changed
 from .base import CollectionInfo, Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 
-_ATTEMPTS = 30
+_PATIENCE_S = 10.0
 _STATISTICS_S = 30.0
 _MAX_CANDIDATES = 10_000
 _MAX_WORDS = 500
@@ -79,45 +79,44 @@ async def search(
 
     Raises: StoreError: the documents change too fast for a search.
     """
-    stale: set[str] = set()
-    for attempt in range(_ATTEMPTS):
-        view = View(connection, info, statistics, stale)
+    deadline = time.monotonic() + _PATIENCE_S
+    attempt = 0
+    while True:
+        view = View(connection, info, statistics)
         try:
             await view.begin()
             found = await run_steps_async(request, view.answer)
             await view.verify()
         except Changed:
-            await asyncio.sleep(0.002 * attempt)
+            if time.monotonic() > deadline:
+                raise StoreError(
+                    f"documents of collection {info.name!r} are replaced all the time: searches of {_PATIENCE_S:g} s "
+                    "found versions that were gone at the end; try again"
+                ) from None
+            attempt += 1
+            await asyncio.sleep(min(0.002 * attempt, 0.05))
         else:
             return found
-    raise StoreError(
-        f"documents of collection {info.name!r} are replaced all the time: {_ATTEMPTS} searches found a version that "
-        "was gone at the end; try again"
-    )
 
 
 class View:
-    """One attempt at a search.
+    """One attempt at a search, without the parts that are in the log at its beginning."""
 
-    Args:
-        stale: Parts that do not count, to be left out; `verify` adds to it.
-    """
-
-    def __init__(
-        self, connection: Connection, info: CollectionInfo, statistics: Statistics | None, stale: set[str]
-    ) -> None:
+    def __init__(self, connection: Connection, info: CollectionInfo, statistics: Statistics | None) -> None:
         self._connection = connection
         self._info = info
         self._table = connection.table(table_name(info.name))
         self._statistics = statistics
-        self._stale = stale
         self._log: set[str] = set()
-        self._left_out: set[str] = set(stale)
+        self._pending: dict[str, str] = {}
         self._ids: dict[ChunkKey, str] = {}
         self._seen: dict[str, None] = {}
 
     async def begin(self) -> None:
-        self._log = {row["part"] async for row in self._table.find({"kind": LOG}, {"part": 1})}
+        async for row in self._table.find({"kind": LOG}, {"part": 1, "dead": 1, "head": 1}):
+            self._log.add(row["part"])
+            if not row["dead"]:
+                self._pending[row["part"]] = row["head"]
 
     async def answer(self, step: Step) -> Any:
         match step:
@@ -131,30 +130,36 @@ class View:
                 return await self._chunks(keys)
 
     async def verify(self) -> None:
-        """Raises: Changed: a hit does not count, or something may be missing."""
+        """Raises: Changed: a hit does not count, or a version that was left out counts by now, instead of another."""
         ids = list(self._seen)
-        log: set[str] = set()
-        present: set[str] = set()
+        dead: dict[str, bool] = {}
+        present = 0
         for start in range(0, max(len(ids), 1), _PAGE):
-            part = ids[start : start + _PAGE]
-            query: list[Document] = [
-                {"$match": {"$or": [{"kind": LOG}, {"_id": {"$in": part}}]}},
-                {"$project": {"kind": 1, "part": 1}},
-            ]
+            wanted = {"$or": [{"kind": LOG}, {"_id": {"$in": ids[start : start + _PAGE]}}]}
+            query: list[Document] = [{"$match": wanted}, {"$project": {"kind": 1, "part": 1, "dead": 1}}]
             async for row in self._connection.snapshot(table_name(self._info.name), query):
                 if row["kind"] == LOG:
-                    log.add(row["part"])
+                    dead[row["part"]] = row["dead"]
                 else:
-                    present.add(row["_id"])
-        found = {part_of(one) for one in ids}
-        self._stale |= found & log
-        published = self._left_out - log
+                    present += 1
         if (
-            len(present) < len(ids)
-            or found & (log | self._log)
-            or (published and await self._table.find_one({"kind": HEAD, "parts": {"$in": list(published)}}, {"_id": 1}))
+            present < len(ids)
+            or not dead.keys().isdisjoint(map(part_of, ids))
+            or await self._has_replaced([part for part in self._pending if dead.get(part, True)])
         ):
             raise Changed
+
+    async def _has_replaced(self, parts: Sequence[str]) -> bool:
+        """Whether one of `parts`, which were pending, may have taken the place of others."""
+        for start in range(0, len(parts), _PAGE):
+            some = parts[start : start + _PAGE]
+            wanted = {"_id": {"$in": list({self._pending[part] for part in some})}, "first": True}
+            named: set[str] = set()
+            async for row in self._table.find(wanted, {"parts": 1}):
+                named.update(row["parts"])
+            if not named.issuperset(some):
+                return True
+        return False
 
     # --- vectors ---
 
@@ -187,7 +192,7 @@ class View:
             "path": "vector",
             "queryVector": binary_vector(query),
             "limit": count,
-            "filter": where(metadata_filter, without=self._stale),
+            "filter": where(metadata_filter, without=self._log),
             **({"numCandidates": candidates} if candidates <= _MAX_CANDIDATES else {"exact": True}),
         }
         value = {"score": {"$meta": "vectorSearchScore"}} if by_score else {"vector": 1}
@@ -206,7 +211,7 @@ class View:
 
     async def _missing(self, rows: int, metadata_filter: FilterLike | None, more: Document) -> int:
         """How many chunks that match did not come: the index lags, or lost its rows to deletions."""
-        query = where(metadata_filter, {"kind": CHUNK, **more}, without=self._leave_out_log())
+        query = where(metadata_filter, {"kind": CHUNK, **more}, without=self._log)
         missing: int = await self._table.count_documents(query) - rows
         if missing > _MAX_SCAN:
             await self._connection.until_queryable(table_name(self._info.name), [self._connection.options.vector_index])
@@ -215,7 +220,7 @@ class View:
 
     async def _compared(self, query: Vector, metadata_filter: FilterLike | None) -> list[Scored]:
         """All chunks that match, without the index."""
-        wanted = where(metadata_filter, {"kind": CHUNK}, without=self._leave_out_log())
+        wanted = where(metadata_filter, {"kind": CHUNK}, without=self._log)
         rows = [row async for row in self._table.find(wanted, {**_KEY, "vector": 1}).limit(2 * _MAX_SCAN)]
         self._remember(rows)
         vectors = [row["vector"] for row in rows]
@@ -224,9 +229,7 @@ class View:
 
     async def _zeros(self, limit: int, metadata_filter: FilterLike | None, *, any_vector: bool = False) -> list[Scored]:
         """Chunks without a direction, which a cosine index does not have: they score 0."""
-        wanted = where(
-            metadata_filter, {"kind": CHUNK, **({} if any_vector else {"zero": True})}, without=self._leave_out_log()
-        )
+        wanted = where(metadata_filter, {"kind": CHUNK, **({} if any_vector else {"zero": True})}, without=self._log)
         order = [("scope", 1), ("document_id", 1), ("index", 1)]
         rows = [row async for row in self._table.find(wanted, _KEY, sort=order, limit=limit)]
         self._remember(rows)
@@ -285,7 +288,7 @@ class View:
         """Candidates, with their texts: the index's own scores only choose them."""
         words = [{"text": {"query": word, "path": "text"}} for word in weights]
         compound: Document = {"should": words, "minimumShouldMatch": 1}
-        if clauses := search_clauses(metadata_filter, without=self._stale):
+        if clauses := search_clauses(metadata_filter, without=self._log):
             compound["filter"] = clauses
         count = 2 * limit + 50
         while True:
@@ -301,7 +304,7 @@ class View:
                 more = {"words": {"$in": list(weights)}}
                 if not await self._missing(len(rows), metadata_filter, more):
                     return rows
-                wanted = where(metadata_filter, {"kind": CHUNK, **more}, without=self._leave_out_log())
+                wanted = where(metadata_filter, {"kind": CHUNK, **more}, without=self._log)
                 return [row async for row in self._table.find(wanted, {**_KEY, "text": 1})]
             if rows[-1]["score"] < _ROUGHLY * rows[limit - 1]["score"] or count >= _MAX_CANDIDATES:
                 return rows
@@ -331,11 +334,6 @@ class View:
         for row in rows:
             self._ids[key_of(row)] = row["_id"]
             self._seen[row["_id"]] = None
-
-    def _leave_out_log(self) -> set[str]:
-        """Parts that do not count, for what is not asked of the index; `verify` looks whether one does by now."""
-        self._left_out |= self._log
-        return self._stale | self._log
 
 
 def _best(hits: Sequence[Scored], limit: int) -> list[Scored]:

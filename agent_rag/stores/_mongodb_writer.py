@@ -177,9 +177,14 @@ class Writer:
                     )
             if replacing:
                 await self._log_dead(found, session)
-            known = {} if replacing else {head_id(head.name): head for head in found}
-            await self._put_heads([document for one, document in by_id.items() if one not in known], session)
-            for one, head in known.items():
+            before = {head_id(head.name): head for head in found}
+            heads = [
+                head_document(document, first=one not in before)
+                for one, document in by_id.items()
+                if replacing or one not in before
+            ]
+            await self._put_heads(heads, session)
+            for one, head in before.items() if not replacing else ():
                 await self._extend(head, by_id[one], session)
             return found
 
@@ -188,9 +193,8 @@ class Writer:
             await self._purge([part for head in found for part in head.parts])
         return sum(head.chunks for head in found)
 
-    async def _put_heads(self, documents: Sequence[NewDocument], session: Any) -> None:
+    async def _put_heads(self, heads: Sequence[Document], session: Any) -> None:
         pymongo = self._connection.pymongo
-        heads = [head_document(document) for document in documents]
         if heads:
             writes = [pymongo.ReplaceOne({"_id": head["_id"]}, head, upsert=True) for head in heads]
             await self._table.bulk_write(writes, session=session)
@@ -221,7 +225,7 @@ class Writer:
         )
         (counted,) = await cursor.to_list()
         follows = not head.given and (head.lowest is None or min(indexes) <= head.lowest)
-        changed = {**counted, "parts": parts, **(summary_fields(document.summary) if follows else {})}
+        changed = {**counted, "parts": parts, "first": False, **(summary_fields(document.summary) if follows else {})}
         await self._table.update_one({"_id": one}, {"$set": changed}, session=session)
 
     async def _heads(self, query: Document, session: Any) -> list[HeadDocument]:

@@ -190,7 +190,7 @@ def index_ddl(collection: Collection, extension: Extension, *, m: int, ef_constr
     half = dimensions > MAX_INDEXED_DIMENSIONS
     column = f"(embedding::{extension.halfvec}({dimensions}))" if half else "embedding"
     return (
-        f"CREATE INDEX IF NOT EXISTS {collection.vector_index} ON {collection.chunk_table} USING hnsw "
+        f"CREATE INDEX CONCURRENTLY {collection.vector_index} ON {collection.chunk_table} USING hnsw "
         f"({column} {operator_class(extension, collection.info.distance, half=half)}) "
         f"WITH (m = {m}, ef_construction = {ef_construction})"
     )

@@ -1,17 +1,15 @@
-"""Opening and changing the schema: the extension, the shared table, collections, and the vector index."""
+"""Opening and changing the schema: the extension, the table of collections, and collections."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from ..errors import ConfigurationError, StoreError
 from ._postgres_connection import Connections, Session
-from ._postgres_schema import Collection, Names, collection_ddl, drop_ddl, index_ddl, load, missing, shared_ddl
+from ._postgres_schema import Collection, Names, collection_ddl, drop_ddl, load, missing, shared_ddl
 from ._postgres_vectors import (
-    MAX_HALF_DIMENSIONS,
     Extension,
     VectorChoice,
     column_type,
@@ -21,12 +19,6 @@ from ._postgres_vectors import (
 from .base import FORMAT_VERSION
 
 logger = logging.getLogger("agent_rag")
-
-_VACUUM_ABOVE = 2_000
-"""Fewer written chunks are left to the server's autovacuum."""
-_VACUUM_SHARE = 0.25
-_BUILD_TIMEOUT_S = 6 * 3_600.0
-_MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -39,10 +31,6 @@ class Options:
     distance: str
     vector: VectorChoice
     keyword: bool
-    index: bool
-    index_above: int
-    m: int
-    ef_construction: int
 
 
 class Schema:
@@ -51,7 +39,6 @@ class Schema:
     def __init__(self, connections: Connections, options: Options) -> None:
         self._connections = connections
         self._options = options
-        self._written: Counter[int] = Counter()
         self.extension: Extension | None = None
 
     async def open(self) -> None:
@@ -96,65 +83,11 @@ class Schema:
             collection = await load(session, self._options.names, name, lock="FOR UPDATE")
             if collection is None:
                 return
-            self._check_may_change(f"collection {name!r} cannot be dropped")
+            self.check_may_change(f"collection {name!r} cannot be dropped")
             await session.execute(drop_ddl(self._options.names, collection.id))
             await session.execute(f"DELETE FROM {self._options.names.collections} WHERE id = $1", collection.id)
 
         await self._connections.write(work)
-
-    async def after_write(self, collection: Collection, written: int, growth: int) -> None:
-        """Keep searches fast after `written` chunks came or went: build the index, refresh the visibility map.
-
-        Without a fresh visibility map each posting of a keyword search costs a look into the table (21 ms become 90
-        at 100k chunks), and autovacuum starts up to a minute late.
-        """
-        if written == 0:
-            return
-        size = collection.chunks + growth
-        if self._options.index and not collection.indexed and size > self._options.index_above:
-            await self.build_index(collection, size)
-        self._written[collection.id] += written
-        if self._written[collection.id] >= max(_VACUUM_ABOVE, _VACUUM_SHARE * size):
-            self._written[collection.id] = 0
-            await self._vacuum(collection)
-
-    async def build_index(self, collection: Collection, size: int) -> None:
-        """Make the vector index of `size` chunks; other writers wait, readers do not."""
-        if collection.engine != "pgvector" or self.extension is None or not self._options.may_change:
-            return
-        statement = index_ddl(
-            collection, self.extension, m=self._options.m, ef_construction=self._options.ef_construction
-        )
-        if statement is None:
-            if collection.chunks <= self._options.index_above:  # said once, when the collection outgrows the bound
-                logger.warning(
-                    "collection %r has %d dimensions; pgvector indexes up to %d, so that every search compares all "
-                    "vectors",
-                    collection.info.name,
-                    collection.info.dimensions,
-                    MAX_HALF_DIMENSIONS,
-                )
-            return
-        # The graph in memory: vectors, and about 16 bytes for each of 2 m neighbours.
-        needed = size * (4 * collection.info.dimensions + 32 * self._options.m + 200)
-        memory = min(max(64 * _MIB, int(1.2 * needed)), 2_048 * _MIB) // _MIB
-
-        async def work(session: Session) -> None:
-            await session.execute(f"SET LOCAL maintenance_work_mem = '{memory}MB'; SET LOCAL statement_timeout = 0")
-            await session.execute(statement, timeout_s=_BUILD_TIMEOUT_S)
-
-        await self._connections.write(work)
-
-    async def _vacuum(self, collection: Collection) -> None:
-        tables = [collection.documents, collection.chunk_table]
-        if collection.keyword:
-            tables.append(collection.postings)
-        async with self._connections.session() as session:
-            try:
-                await session.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {', '.join(tables)}", timeout_s=_BUILD_TIMEOUT_S)
-            except StoreError as error:
-                # The write is done; only the next searches are slower.
-                logger.warning("VACUUM after a write failed: %s", error)
 
     async def _obtain_extension(self, reason: str) -> None:
         if not reason and self._options.may_change:
@@ -197,7 +130,7 @@ class Schema:
         return await load(session, self._options.names, name)
 
     async def _insert(self, session: Session, name: str, dimensions: int, fingerprint: str | None) -> None:
-        self._check_may_change(f"collection {name!r} does not exist and cannot be created")
+        self.check_may_change(f"collection {name!r} does not exist and cannot be created")
         extension = None if self._options.vector == "array" else self.extension
         engine = engine_for(dimensions, extension)
         row = await session.fetch_one(
@@ -224,7 +157,8 @@ class Schema:
                 )
             )
 
-    def _check_may_change(self, what: str) -> None:
+    def check_may_change(self, what: str) -> None:
+        """Raises: ConfigurationError: an operator manages the schema."""
         if not self._options.may_change:
             raise ConfigurationError(
                 f"{what}, since setup_schema=False leaves the schema to an operator; "

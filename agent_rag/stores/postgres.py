@@ -23,6 +23,7 @@ from ._postgres_schema import Collection, Names, load
 from ._postgres_search import Search, Tuning, search_settings
 from ._postgres_server import EmbeddedServer
 from ._postgres_setup import Options, Schema
+from ._postgres_upkeep import Upkeep
 from ._postgres_vectors import VectorChoice
 from ._records import (
     REPLACED,
@@ -112,11 +113,14 @@ class PostgresStore(VectorStoreBase):
                 distance=distance,
                 vector=vector,
                 keyword=keyword,
-                index=index == "auto",
-                index_above=exact_below,
-                m=m,
-                ef_construction=ef_construction,
             ),
+        )
+        self._upkeep = Upkeep(
+            self._connections,
+            self._names,
+            index_above=exact_below if setup_schema and index == "auto" else None,
+            m=m,
+            ef_construction=ef_construction,
         )
         self._server: EmbeddedServer | None = None
         self._opening = asyncio.Lock()
@@ -158,7 +162,10 @@ class PostgresStore(VectorStoreBase):
         async with self._opening:
             self._depth = max(0, self._depth - 1)
             if self._depth == 0:
-                await self._close()
+                try:
+                    await self._upkeep.close(settle=exc_type is None)
+                finally:
+                    await self._close()
 
     # --- collections ---
 
@@ -223,13 +230,16 @@ class PostgresStore(VectorStoreBase):
         return (await self._remove(collection, None, metadata_filter))[1]
 
     async def build_index(self, collection: str) -> None:
-        """Make the vector index now, whatever the size of the collection; other writers wait meanwhile.
+        """Make the vector index now, whatever the size of the collection, and return when it is there.
 
-        Nothing happens without pgvector, without vectors, or where the index exists.
+        By itself the store does so when it holds more than `exact_below` chunks and no write came for a second, or
+        when it is closed. Nothing happens without pgvector, without vectors, or where the index exists.
+
+        Raises: ConfigurationError: an operator manages the schema.
         """
         found = await self._read(collection, _itself)
-        if not found.indexed:
-            await self._schema.build_index(found, found.chunks)
+        self._schema.check_may_change("the vector index cannot be made")
+        await self._upkeep.build_index(found)
 
     # --- reading ---
 
@@ -245,6 +255,7 @@ class PostgresStore(VectorStoreBase):
 
     async def retrieve(self, collection: str, request: RetrieveRequest) -> list[VectorSearchResult]:
         async def work(session: Session, found: Collection) -> list[VectorSearchResult]:
+            self._upkeep.note(found)
             search = Search(session, found, self._schema.extension, self._tuning)
             return await run_steps_async(request, search.answer)
 
@@ -333,8 +344,9 @@ class PostgresStore(VectorStoreBase):
                 raise unknown_collection(collection)
             return found, await writer.publish(session, found, heads, prepared)
 
-        found, written = await self._connections.write(work)
-        await self._schema.after_write(found, written.touched, written.growth)
+        with self._upkeep.writing():
+            found, written = await self._connections.write(work)
+        self._upkeep.note(found, written=written.touched, growth=written.growth)
         return written
 
     async def _remove(
@@ -346,8 +358,9 @@ class PostgresStore(VectorStoreBase):
             found = await self._locked(session, collection)
             return found, *await writer.remove(session, found, document_ids, metadata_filter)
 
-        found, written, names = await self._connections.write(work)
-        await self._schema.after_write(found, written.touched, written.growth)
+        with self._upkeep.writing():
+            found, written, names = await self._connections.write(work)
+        self._upkeep.note(found, written=written.touched, growth=written.growth)
         return written, names
 
     async def _locked(self, session: Session, collection: str) -> Collection:
@@ -378,6 +391,7 @@ class PostgresStore(VectorStoreBase):
         try:
             await self._connections.open(dsn)
             await self._schema.open()
+            self._upkeep.extension = self._schema.extension
         except BaseException:
             await self._close()
             raise

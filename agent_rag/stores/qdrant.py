@@ -79,7 +79,7 @@ class QdrantStore(VectorStoreBase):
 
     Embedded stores hold a lock on their folder: one store object at a time, shared by any number of tasks. A write is
     on disk (in the write-ahead log) when its call returns. Search is exact until `optimize` is called. What
-    ``":memory:"`` holds is gone when the store is closed.
+    ``":memory:"`` holds lives as long as the store object: closing keeps it, and entering again shows it.
 
     Blocks may be nested; the outermost one opens and closes.
 

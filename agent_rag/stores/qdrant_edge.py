@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -54,7 +55,7 @@ def load_edge() -> ModuleType:
 
 
 class EdgeEngine:
-    """Collections in a folder, or in a temporary one that `close` removes."""
+    """Collections in a folder, or in a temporary one that lives as long as this object."""
 
     def __init__(self, owner: object, path: Path | None, distance: str) -> None:
         self._owner = owner
@@ -62,6 +63,7 @@ class EdgeEngine:
         self._path = path
         self._distance = distance
         self._folder = Path()
+        self._temporary: Path | None = None
         self._lock: FolderLock | None = None
         self._worker: Worker | None = None
         self._shards: dict[str, tuple[Shard, ShardWriter]] = {}
@@ -73,7 +75,10 @@ class EdgeEngine:
     async def open(self) -> None:
         """Raises: StoreLockedError: another store holds the folder."""
         if self._path is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="agent_rag_"))
+            if self._temporary is None:
+                self._temporary = Path(tempfile.mkdtemp(prefix="agent_rag_"))
+                weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
+            self._folder = self._temporary
         else:
             self._folder = self._path.absolute()
             try:
@@ -105,8 +110,6 @@ class EdgeEngine:
             self._shards = {}
             if self._lock is not None:
                 self._lock.release()
-            if self._path is None:
-                shutil.rmtree(self._folder, ignore_errors=True)
 
     # --- collections ---
 

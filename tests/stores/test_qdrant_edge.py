@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import signal
@@ -130,14 +131,20 @@ async def test_many_searches_at_once_share_one_store(tmp_path: Path) -> None:
     assert all(hits[0].document_id == "a" for hits in found)
 
 
-async def test_a_temporary_store_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """ ":memory:" removes its folder when it is closed."""
+async def test_a_temporary_store_lives_with_its_object(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """ ":memory:" keeps its data when it is closed and entered again; its folder goes with the store object."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    store = QdrantStore(":memory:")
 
-    async with QdrantStore(":memory:") as store:
+    async with store:
         await store.create_collection("c", 4)
-        inside = list(tmp_path.iterdir())
+    async with store:
+        kept = await store.has_collection("c")
+    inside = list(tmp_path.iterdir())
+    del store
+    gc.collect()
 
+    assert kept
     assert len(inside) == 1
     assert list(tmp_path.iterdir()) == []
 
