@@ -21,7 +21,6 @@ from .tool import KnowledgeTool, ToolResult
 from .turn import HINT_NAME, Turn, TurnRegistry
 
 _agents = needs("openai-agents", "agents", purpose="agent_rag.middleware.openai_agents")
-_run = needs("openai-agents", "agents.run")
 _interface = needs("openai-agents", "agents.models.interface")
 
 logger = logging.getLogger("agent_rag")
@@ -304,7 +303,7 @@ def _blocks(item: Any) -> list[ContentBlock]:
     if isinstance(content, str):
         return [TextBlock(text=content)]
     blocks: list[ContentBlock] = []
-    for part in content:
+    for part in content or ():
         head, _, data = str(part.get("image_url") or "").partition(";base64,")
         if "text" in part:
             blocks.append(TextBlock(text=part["text"]))

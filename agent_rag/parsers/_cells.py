@@ -67,7 +67,7 @@ def number_text(raw: str) -> str:
         return repr(value)
     if _WHOLE.fullmatch(raw) or not value:
         return raw if value else "0"
-    whole = Decimal(raw)
+    whole = Decimal(repr(value))
     return f"{whole:.0f}" if whole.adjusted() < _MAX_PLAIN_EXPONENT else repr(value)
 
 

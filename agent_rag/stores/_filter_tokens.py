@@ -58,10 +58,10 @@ ALWAYS, NEVER = Has((EVERY,)), Lacks((EVERY,))
 def tokens_of(metadata: Mapping[str, Any]) -> list[str]:
     """The list of a record, 16 hexadecimal digits each, `EVERY` among them."""
     indexed = index_metadata(metadata)
-    tokens = [EVERY, *map(_hashed, indexed.tokens)]
+    tokens = [EVERY, *map(token_hash, indexed.tokens)]
     for key, number in indexed.numbers.items():
         digits = sortable(number)
-        tokens += [_hashed(f"{key}\x1e{digits[:length]}") for length in range(_DIGITS + 1)]
+        tokens += [token_hash(f"{key}\x1e{digits[:length]}") for length in range(_DIGITS + 1)]
     return tokens
 
 
@@ -80,9 +80,9 @@ def _condition(node: Plan, *, negated: bool) -> Condition:
         case AnyOf(parts):
             return _combined([_condition(part, negated=negated) for part in parts], every=negated)
         case HasAny(tokens):
-            hashed = tuple(map(_hashed, tokens))
+            hashed = tuple(map(token_hash, tokens))
         case InRange(key, bounds):
-            hashed = tuple(_hashed(f"{key}\x1e{prefix}") for prefix in range_prefixes(dict(bounds)))
+            hashed = tuple(token_hash(f"{key}\x1e{prefix}") for prefix in range_prefixes(dict(bounds)))
     if not hashed:
         return ALWAYS if negated else NEVER
     return Lacks(hashed) if negated else Has(hashed)
@@ -126,5 +126,6 @@ def range_prefixes(bounds: Mapping[str, float]) -> list[str]:
 
 
 @lru_cache(maxsize=100_000)
-def _hashed(token: str) -> str:
+def token_hash(token: str) -> str:
+    """16 hexadecimal digits."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]

@@ -24,6 +24,7 @@ from ._milvus_schema import (
     DOCUMENT_HASH,
     FREQUENCIES,
     HEAD,
+    HEAD_OF,
     ID,
     NUMBER,
     NUMBER_COLUMNS,
@@ -277,6 +278,7 @@ class Connection:
         if dimensions:
             schema.add_field(DENSE, data.FLOAT_VECTOR, dim=dimensions)
             indexes.add_index(DENSE, index_type=self._dense_index, metric_type=self.options.metric_type)
+        schema.add_field(HEAD_OF, data.VARCHAR, max_length=64)
         schema.add_field(SPARSE, data.SPARSE_FLOAT_VECTOR)
         indexes.add_index(SPARSE, index_type="SPARSE_INVERTED_INDEX", metric_type="IP")
         self._add_texts(schema, CONTENT)

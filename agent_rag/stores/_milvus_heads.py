@@ -17,12 +17,10 @@ from ._milvus_schema import (
     FREQUENCIES,
     HEAD,
     ID,
-    NUMBER,
     SUMMARY,
     TERMS,
     MilvusDialect,
     Stored,
-    among,
     chunks_of,
     document_hash,
     head_row_id,
@@ -50,8 +48,12 @@ class Heads(Protocol):
     is_shared: bool
     """Whether other processes may change them."""
 
-    def by_number(self, numbers: Iterable[int]) -> Mapping[int, Stored]:
-        """The documents that name one of `numbers`; a number that is not there does not count any more."""
+    def by_number(self, head_of: Mapping[int, str]) -> Mapping[int, Stored]:
+        """The heads that name one of some versions; a version that is left out does not count.
+
+        Args:
+            head_of: Number of a version -> id of its document's head row.
+        """
 
     def by_name(self, names: Sequence[Name]) -> Mapping[Name, Stored]: ...
 
@@ -101,10 +103,10 @@ class LocalHeads:
             self._table.put(stored.name, stored.head)
             self._summaries[stored.name] = "".join(row[SUMMARY])
 
-    def by_number(self, numbers: Iterable[int]) -> Mapping[int, Stored]:
+    def by_number(self, head_of: Mapping[int, str]) -> Mapping[int, Stored]:
         names = self._table.names
         return {
-            number: Stored(names[number], self._table.heads[names[number]], []) for number in numbers if number in names
+            number: Stored(names[number], self._table.heads[names[number]], []) for number in head_of if number in names
         }
 
     def by_name(self, names: Sequence[Name]) -> Mapping[Name, Stored]:
@@ -180,15 +182,10 @@ class RemoteHeads:
         self._since = 0.0
         self._frequencies: dict[int, int] = {}
 
-    def by_number(self, numbers: Iterable[int]) -> Mapping[int, Stored]:
-        wanted = sorted(set(numbers))
-        found: dict[int, Stored] = {}
-        for start in range(0, len(wanted), _NUMBERS_PER_CALL):
-            part = wanted[start : start + _NUMBERS_PER_CALL]
-            for row in self._connection.query(self._heads, among(NUMBER, part), [HEAD]):
-                stored = stored_of_row(row)
-                found[stored.head.number] = stored
-        return found
+    def by_number(self, head_of: Mapping[int, str]) -> Mapping[int, Stored]:
+        rows = self._connection.get(self._heads, sorted(set(head_of.values())), [HEAD])
+        stored = map(stored_of_row, rows)
+        return {one.head.number: one for one in stored if one.head.number in head_of}
 
     def by_name(self, names: Sequence[Name]) -> Mapping[Name, Stored]:
         rows = self._connection.get(self._heads, [head_row_id(name) for name in names], [HEAD])
@@ -197,7 +194,10 @@ class RemoteHeads:
 
     def find(self, document_id: str) -> list[Name]:
         condition = f'{DOCUMENT_HASH} == "{document_hash(document_id)}"'
-        return sorted(stored_of_row(row).name for row in self._connection.query(self._heads, condition, [HEAD]))
+        # Twice: Milvus Lite behind an address misses a row that is written over during the query.
+        rows = [*self._connection.query(self._heads, condition, [HEAD])]
+        rows += self._connection.query(self._heads, condition, [HEAD])
+        return sorted({stored_of_row(row).name for row in rows})
 
     def names(self) -> list[Name]:
         return sorted(stored_of_row(row).name for row in self._connection.scan(self._heads, "", [HEAD]))

@@ -37,6 +37,8 @@ ID, NUMBER, DENSE, SPARSE = "id", "g", "v", "k"
 TEXT_TOKENS, TOKEN_LIST, NUMBERS = "x", "y", "n"
 CONTENT, TERMS = "c", "w"
 """`TERMS` is on servers only: the term ids of a chunk, to count document frequencies."""
+HEAD_OF = "p"
+"""On a chunk: the id of its document's head row."""
 DOCUMENT_HASH, HEAD, SUMMARY, FREQUENCIES = "q", "f", "h", "t"
 INFO_ID = "info"
 
@@ -179,11 +181,12 @@ def among(field: str, numbers: Sequence[int], *, negate: bool = False) -> str:
 # --- rows ---
 
 
-def chunk_row(number: int, chunk: PreparedChunk, average: float) -> dict[str, Any]:
+def chunk_row(name: Name, number: int, chunk: PreparedChunk, average: float) -> dict[str, Any]:
     """What a chunk has on every deployment."""
     row = {
         ID: chunk_row_id(number, chunk.index),
         NUMBER: number,
+        HEAD_OF: head_row_id(name),
         SPARSE: sparse_row(*chunk.terms.sparse(average)),
         CONTENT: _split(chunk.payload[CHUNK]),
         **_filter_columns(chunk.payload),

@@ -132,9 +132,10 @@ class Reader:
         condition = self.dialect.condition(metadata_filter)
         if not self.heads.is_shared or self.connection.count(self.chunks_name) == self.heads.chunks:
             return self.connection.count(self.chunks_name, condition)
-        rows = [parse_row_id(row[ID]) for row in self.connection.scan(self.chunks_name, condition, [ID])]
-        live = self.heads.by_number({number for number, _ in rows})
-        return sum(number in live and live[number].head.has(index) for number, index in rows)
+        found = self.connection.scan(self.chunks_name, condition, [ID, HEAD_OF])
+        rows = [(*parse_row_id(row[ID]), row[HEAD_OF]) for row in found]
+        live = self.heads.by_number({number: head for number, _, head in rows})
+        return sum(number in live and live[number].head.has(index) for number, index, _ in rows)
 
     def batches(self, batch_size: int) -> Iterator[list[ChunkKey]]:
         """Keys of all chunks in order, a batch at a time; the heads of a batch are read when its turn comes."""
@@ -174,6 +175,8 @@ class View:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._versions: Versions[int, Stored] = Versions(is_shared=reader.heads.is_shared)
+        self._head_of: dict[int, str] = {}
+        """Number of a version -> id of its document's head row."""
 
     def answer(self, step: Step) -> Any:
         match step:
@@ -276,10 +279,11 @@ class View:
         for _ in range(_ATTEMPTS):
             more = [among(NUMBER, sorted(versions.stale), negate=True)] if versions.stale else []
             condition = reader.dialect.condition(metadata_filter, *more)
-            rows = reader.connection.search(reader.chunks_name, field, query, count, condition, fields)
+            rows = reader.connection.search(reader.chunks_name, field, query, count, condition, [HEAD_OF, *fields])
             placed = [(*parse_row_id(row[ID]), row) for row in rows]
+            self._head_of |= {number: row[HEAD_OF] for number, _, row in placed}
             asked = versions.to_ask(number for number, _, _ in placed)
-            if versions.settle(asked, reader.heads.by_number(asked) if asked else {}):
+            if versions.settle(asked, reader.heads.by_number({number: self._head_of[number] for number in asked})):
                 return [
                     (ChunkKey(*versions.known[number].name, index), row)
                     for number, index, row in placed

@@ -100,7 +100,7 @@ class Writer:
         if self._connection.count(chunks) == self._heads.chunks:
             return
         ids = [row[ID] for row in self._connection.scan(chunks, "", [ID])]
-        live = self._heads.by_number({parse_row_id(one)[0] for one in ids})
+        live = self._heads.by_number(dict.fromkeys((parse_row_id(one)[0] for one in ids), ""))
         dead = [one for one in ids if (at := parse_row_id(one))[0] not in live or not live[at[0]].head.has(at[1])]
         self._connection.delete(chunks, dead)
 
@@ -130,7 +130,7 @@ class Writer:
 
     def _publish(self, group: Sequence[PreparedDocument]) -> Steps[int]:
         numbers = {document.name: new_number() for document in group}
-        rows = [row for document in group for row in self._rows(numbers[document.name], document.chunks)]
+        rows = [row for document in group for row in self._rows(document.name, numbers[document.name], document.chunks)]
         try:
             for piece in self._connection.pieces(rows):
                 self._connection.upsert(self._reader.chunks_name, piece)
@@ -181,10 +181,10 @@ class Writer:
         ids = [chunk_row_id(one.head.number, index) for one in versions for index in one.head.indexes()]
         self._connection.delete(self._reader.chunks_name, ids)
 
-    def _rows(self, number: int, chunks: Sequence[PreparedChunk]) -> Iterator[dict[str, object]]:
+    def _rows(self, name: Name, number: int, chunks: Sequence[PreparedChunk]) -> Iterator[dict[str, object]]:
         average, columns = self._info.weight_average or 1.0, self._info.number_columns
         for chunk in chunks:
-            row = chunk_row(number, chunk, average)
+            row = chunk_row(name, number, chunk, average)
             if self._heads.is_shared:
                 row[TERMS] = stored_terms(chunk)
             else:
@@ -199,7 +199,7 @@ class Writer:
         replaced = [chunk.index for chunk in document.chunks if head.has(chunk.index)]
         ids = [chunk_row_id(head.number, index) for index in replaced]
         old = decode(sparse_of_row(row) for row in self._connection.get(self._reader.chunks_name, ids, [SPARSE]))
-        for piece in self._connection.pieces(list(self._rows(head.number, document.chunks))):
+        for piece in self._connection.pieces(list(self._rows(document.name, head.number, document.chunks))):
             self._connection.upsert(self._reader.chunks_name, piece)
         lowest = min((start for start, _ in head.runs), default=None)
         follows = not head.given and (lowest is None or document.chunks[0].index <= lowest)

@@ -20,7 +20,6 @@ import json
 import re
 import time
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -31,7 +30,6 @@ import numpy.typing as npt
 from .._extras import needs
 from ..documents import Chunk, ChunkKey, DocumentSummary, VectorRecord
 from ..filters import FilterLike
-from ..retrieval.lexical import term_weight
 from ._elasticsearch_schema import words_of
 from ._filter_tokens import EVERY, Both, Condition, Either, Has, Lacks, condition_of, tokens_of
 from ._qdrant_schema import parse_chunk
@@ -257,6 +255,11 @@ def record_of(stored: Mapping[str, Any]) -> VectorRecord:
     return VectorRecord(vector=vector, document_id=key.document_id, chunk=chunk_of(stored), scope=key.scope)
 
 
+def matrix_of(stored: Sequence[bytes]) -> npt.NDArray[np.float32]:
+    """One row for each stored vector."""
+    return np.stack([vector_of(one) for one in stored]) if stored else np.empty((0, 0), dtype=np.float32)
+
+
 def vector_of(stored: bytes) -> npt.NDArray[np.float32]:
     return np.frombuffer(stored, dtype="<f4", offset=len(_FLOAT32_VECTOR))
 
@@ -317,34 +320,3 @@ def _not_in(path: str, values: list[str]) -> Document:
     return {
         "compound": {"filter": [{"exists": {"path": "tokens"}}], "mustNot": [{"in": {"path": path, "value": values}}]}
     }
-
-
-# --- scores ---
-
-
-def bm25(text: str, weights: Mapping[str, float], average_length: float) -> float:
-    """Of an indexed text; `weights` are query frequency times idf by word."""
-    counted = Counter(text.split())
-    length = counted.total()
-    return sum(
-        weight * term_weight(counted[word], length, average_length)
-        for word, weight in weights.items()
-        if word in counted
-    )
-
-
-def similarities(distance: str, query: npt.NDArray[np.float32], vectors: Sequence[bytes]) -> npt.NDArray[np.float64]:
-    """Cosine, dot product or negated distance to each stored vector, in 64-bit floats."""
-    if not vectors:
-        return np.empty(0)
-    matrix = np.stack([vector_of(vector) for vector in vectors]).astype(np.float64)
-    wanted = query.astype(np.float64)
-    if distance == "Euclid":
-        distances: npt.NDArray[np.float64] = np.sqrt(((matrix - wanted) ** 2).sum(axis=1))
-        return 0.0 - distances
-    products: npt.NDArray[np.float64] = (matrix * wanted).sum(axis=1)
-    if distance == "Dot":
-        return products
-    sizes = np.linalg.norm(matrix, axis=1) * np.linalg.norm(wanted)
-    cosines: npt.NDArray[np.float64] = np.clip(products / np.where(sizes > 0, sizes, 1.0), -1.0, 1.0)
-    return cosines

@@ -20,6 +20,7 @@ from ..filters import FilterLike
 from ..retrieval.lexical import idf
 from ._driver import run_steps_async
 from ._elasticsearch_schema import words_of
+from ._exact_scores import bm25, similarities
 from ._mongodb_client import Connection
 from ._mongodb_schema import (
     CHUNK,
@@ -27,12 +28,11 @@ from ._mongodb_schema import (
     LOG,
     Document,
     binary_vector,
-    bm25,
     chunk_of,
     key_of,
+    matrix_of,
     part_of,
     search_clauses,
-    similarities,
     table_name,
     where,
 )
@@ -205,7 +205,7 @@ class View:
         self._remember(rows)
         if self._info.distance == "Cosine":
             return [Scored(key_of(row), min(1.0, max(-1.0, 2 * row["score"] - 1))) for row in rows]
-        scores = similarities(self._info.distance, query, [row["vector"] for row in rows])
+        scores = similarities(self._info.distance, query, matrix_of([row["vector"] for row in rows]))
         found = [Scored(key_of(row), float(score)) for row, score in zip(rows, scores, strict=True)]
         return sorted(found, key=lambda hit: -hit.score)
 
@@ -224,7 +224,7 @@ class View:
         rows = [row async for row in self._table.find(wanted, {**_KEY, "vector": 1}).limit(2 * _MAX_SCAN)]
         self._remember(rows)
         vectors = [row["vector"] for row in rows]
-        scores = await asyncio.to_thread(similarities, self._info.distance, query, vectors)
+        scores = await asyncio.to_thread(lambda: similarities(self._info.distance, query, matrix_of(vectors)))
         return [Scored(key_of(row), float(score)) for row, score in zip(rows, scores, strict=True)]
 
     async def _zeros(self, limit: int, metadata_filter: FilterLike | None, *, any_vector: bool = False) -> list[Scored]:
@@ -238,7 +238,7 @@ class View:
     async def _similarities(self, vector: Sequence[float], keys: Sequence[ChunkKey]) -> list[Scored]:
         rows = await self._by_key(keys, "vector")
         query = query_vector(self._info.name, self._info.dimensions, vector)
-        scores = similarities(self._info.distance, query, [row["vector"] for row in rows])
+        scores = similarities(self._info.distance, query, matrix_of([row["vector"] for row in rows]))
         return _best([Scored(key_of(row), float(score)) for row, score in zip(rows, scores, strict=True)], len(rows))
 
     # --- words ---
@@ -250,9 +250,12 @@ class View:
         rows = await self._text_rows(weights, limit, metadata_filter)
         self._remember(rows)
         average = self._statistics.average_length
-        scored = await asyncio.to_thread(
-            lambda: [Scored(key_of(row), bm25(row["text"], weights, average)) for row in rows]
-        )
+
+        def score(row: Document) -> float:
+            counted = Counter(row["text"].split())
+            return bm25(counted, counted.total(), weights, average)
+
+        scored = await asyncio.to_thread(lambda: [Scored(key_of(row), score(row)) for row in rows])
         return _best([hit for hit in scored if hit.score > 0], limit)
 
     async def _weights(self, counted: Counter[str]) -> dict[str, float]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from ..documents import Chunk, ChunkKey, DocumentSummary, VectorRecord
 from ..filters import FilterLike
@@ -14,6 +16,9 @@ from ._postgres_filters import Values, where
 from ._postgres_schema import Collection
 from ._postgres_writer import document_key, name_key
 
+Read = Callable[[Callable[[Session, Collection], Awaitable[Any]]], Awaitable[Any]]
+T = TypeVar("T")
+_QUICK_ROWS = 100
 MAX_INDEX = 2**31 - 1
 """Largest chunk index that a column of type int4 holds."""
 
@@ -28,15 +33,7 @@ async def summaries(
         f"WHERE {where(metadata_filter, 'd', values)} ORDER BY d.scope, d.document_id",
         *values,
     )
-    return [
-        DocumentSummary(
-            document_id=row["document_id"],
-            scope=row["scope"],
-            chunk_count=row["chunk_count"],
-            **json.loads(row["body"]),
-        )
-        for row in rows
-    ]
+    return await each(_summary_of, rows)
 
 
 async def count(session: Session, collection: Collection, metadata_filter: FilterLike | None) -> int:
@@ -73,7 +70,7 @@ async def fetch(
         f"WHERE {where(metadata_filter, 'c', values)} ORDER BY k.position",
         *values,
     )
-    return [record_of(row) for row in rows]
+    return await each(_record_of, rows)
 
 
 async def chunks_of(
@@ -96,10 +93,28 @@ async def chunks_of(
         f"AND ({where(metadata_filter, 'c', values)}) ORDER BY d.scope, c.chunk_index",
         *values,
     )
-    return [record_of(row) for row in rows]
+    return await each(_record_of, rows)
 
 
-async def document_order(session: Session, collection: Collection) -> list[tuple[int, int]]:
+async def everything(read: Read, metadata_filter: FilterLike | None, *, batch_size: int) -> AsyncIterator[VectorRecord]:
+    """All records by (scope, document id, index), read in batches.
+
+    Args:
+        read: Does something in a transaction of its own.
+    """
+    order: list[tuple[int, int]] = await read(_document_order)
+    for page in _pages(order, batch_size):
+        after = -1
+        while True:
+            found: list[VectorRecord] = await read(partial(_page_of, page, after, batch_size, metadata_filter))
+            for record in found:
+                yield record
+            if len(page) > 1 or len(found) < batch_size:
+                break
+            after = found[-1].chunk.chunk_index
+
+
+async def _document_order(session: Session, collection: Collection) -> list[tuple[int, int]]:
     """(row id, number of chunks) of all documents, by (scope, document id)."""
     rows = await session.fetch(
         f"SELECT id, chunk_count FROM {collection.documents} WHERE chunk_count > 0 ORDER BY scope, document_id"
@@ -107,7 +122,7 @@ async def document_order(session: Session, collection: Collection) -> list[tuple
     return [(row["id"], row["chunk_count"]) for row in rows]
 
 
-def pages(documents: Sequence[tuple[int, int]], size: int) -> Iterator[list[int]]:
+def _pages(documents: Sequence[tuple[int, int]], size: int) -> Iterator[list[int]]:
     """Row ids of consecutive documents that have at most `size` chunks together; a larger document is alone."""
     page: list[int] = []
     chunks = 0
@@ -121,13 +136,13 @@ def pages(documents: Sequence[tuple[int, int]], size: int) -> Iterator[list[int]
         yield page
 
 
-async def page_of(
-    session: Session,
-    collection: Collection,
+async def _page_of(
     documents: Sequence[int],
     after: int,
     limit: int,
     metadata_filter: FilterLike | None,
+    session: Session,
+    collection: Collection,
 ) -> list[VectorRecord]:
     """Records of the documents in the given order; of a single one, at most `limit` with an index above `after`."""
     values = Values()
@@ -139,11 +154,26 @@ async def page_of(
         f"ORDER BY o.position, c.chunk_index LIMIT {values.bind(limit if len(documents) == 1 else None, 'int8')}",
         *values,
     )
-    return [record_of(row) for row in rows]
+    return await each(_record_of, rows)
 
 
-def record_of(row: Any) -> VectorRecord:
-    """A record from the columns of `_columns`."""
+async def each(make: Callable[[Any], T], rows: Sequence[Any]) -> list[T]:
+    """`make` of every row, off the event loop when they are many."""
+    if len(rows) <= _QUICK_ROWS:
+        return [make(row) for row in rows]
+    return await asyncio.to_thread(lambda: [make(row) for row in rows])
+
+
+def _summary_of(row: Any) -> DocumentSummary:
+    return DocumentSummary(
+        document_id=row["document_id"],
+        scope=row["scope"],
+        chunk_count=row["chunk_count"],
+        **json.loads(row["body"]),
+    )
+
+
+def _record_of(row: Any) -> VectorRecord:
     return VectorRecord.model_construct(
         vector=list(row["vector"]),
         document_id=row["document_id"],

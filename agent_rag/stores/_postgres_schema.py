@@ -182,7 +182,7 @@ CREATE TABLE {postings} (
     return ";\n".join(statements) + ";\n"
 
 
-def index_ddl(collection: Collection, extension: Extension, *, m: int, ef_construction: int) -> str | None:
+def index_ddl(collection: Collection, extension: Extension, *, m: int = 16, ef_construction: int = 64) -> str | None:
     """The statement that makes the vector index; None above 4,000 dimensions, which pgvector cannot index."""
     dimensions = collection.info.dimensions
     if dimensions > MAX_HALF_DIMENSIONS:
@@ -190,7 +190,7 @@ def index_ddl(collection: Collection, extension: Extension, *, m: int, ef_constr
     half = dimensions > MAX_INDEXED_DIMENSIONS
     column = f"(embedding::{extension.halfvec}({dimensions}))" if half else "embedding"
     return (
-        f"CREATE INDEX CONCURRENTLY {collection.vector_index} ON {collection.chunk_table} USING hnsw "
+        f"CREATE INDEX {collection.vector_index} ON {collection.chunk_table} USING hnsw "
         f"({column} {operator_class(extension, collection.info.distance, half=half)}) "
         f"WITH (m = {m}, ef_construction = {ef_construction})"
     )

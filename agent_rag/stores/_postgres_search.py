@@ -14,6 +14,7 @@ from ..filters.plan import plan
 from ._postgres_connection import Session
 from ._postgres_filters import Values, has_range, uses_index, where
 from ._postgres_keyword import ranking_sql, term_weights
+from ._postgres_reader import each
 from ._postgres_schema import Collection
 from ._postgres_vectors import (
     MAX_INDEXED_DIMENSIONS,
@@ -230,12 +231,8 @@ class Search:
         rows = await self._session.fetch(
             f"SELECT id, body FROM {self._collection.chunk_table} WHERE id = ANY($1::int4[])", ids
         )
-        bodies = {row["id"]: row["body"] for row in rows}
-        return {
-            key: Chunk.model_validate_json(bodies[number])
-            for key in keys
-            if (number := self._ids.get(key)) is not None and number in bodies
-        }
+        chunks = dict(await each(lambda row: (row["id"], Chunk.model_validate_json(row["body"])), rows))
+        return {key: chunks[number] for key in keys if (number := self._ids.get(key)) in chunks}
 
     async def _ids_of(self, keys: Sequence[ChunkKey]) -> list[int]:
         unknown = [key for key in keys if key not in self._ids]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from ..documents import storable_text
 from ..errors import ConfigurationError, StoreError
 from ._postgres_connection import Connections, Session
-from ._postgres_schema import Collection, Names, collection_ddl, drop_ddl, load, missing, shared_ddl
+from ._postgres_schema import Collection, Names, collection_ddl, drop_ddl, index_ddl, load, missing, shared_ddl
 from ._postgres_vectors import (
     Extension,
     VectorChoice,
@@ -16,7 +18,7 @@ from ._postgres_vectors import (
     engine_for,
     find_extension,
 )
-from .base import FORMAT_VERSION
+from .base import FORMAT_VERSION, CollectionInfo
 
 logger = logging.getLogger("agent_rag")
 
@@ -164,3 +166,25 @@ class Schema:
                 f"{what}, since setup_schema=False leaves the schema to an operator; "
                 "run the statements of PostgresStore.schema_sql(), or pass setup_schema=True"
             )
+
+
+def schema_script(names: Names, collections: Mapping[str, int], *, distance: str, pgvector: bool, keyword: bool) -> str:
+    """Statements that make all tables, for an operator."""
+    extension = Extension("", "") if pgvector else None
+    parts = ["CREATE EXTENSION IF NOT EXISTS vector;\n" if pgvector else "", shared_ddl(names)]
+    for number, (name, dimensions) in enumerate(collections.items(), 1):
+        engine = engine_for(dimensions, extension)
+        info = CollectionInfo(name=name, dimensions=dimensions, distance=distance)
+        made = Collection(number, info, engine, keyword, chunks=0, worded=0, words=0, indexed=False, names=names)
+        quoted = storable_text(name).replace("'", "''")
+        row = f"{number}, '{quoted}', {dimensions:d}, '{distance}', {FORMAT_VERSION}, '{engine}', {keyword}"
+        parts.append(
+            f"INSERT INTO {names.collections} (id, name, dimensions, distance, format_version, engine, keyword) "
+            f"VALUES ({row});\n"
+        )
+        kind = column_type(dimensions, engine, extension)
+        parts.append(collection_ddl(names, number, dimensions, engine, keyword=keyword, vector=kind))
+        index = index_ddl(made, extension) if engine == "pgvector" and extension is not None else None
+        parts.append(f"{index};\n" if index else "")
+    parts.append(f"SELECT setval(pg_get_serial_sequence('{names.collections}', 'id'), {max(1, len(collections))});\n")
+    return "BEGIN;\n" + "".join(parts) + "COMMIT;\n"

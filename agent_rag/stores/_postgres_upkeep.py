@@ -97,6 +97,7 @@ class Upkeep:
         statement = index_ddl(collection, self.extension, m=self._m, ef_construction=self._ef_construction)
         if statement is None:
             return
+        statement = statement.replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY", 1)
         # The graph is built in memory: the vectors, and about 16 bytes for each of 2 m neighbours.
         needed = collection.chunks * (4 * collection.info.dimensions + 32 * self._m + 200)
         memory = min(max(64, int(1.2 * needed) // _MIB), 2_048)

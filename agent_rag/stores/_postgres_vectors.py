@@ -41,12 +41,13 @@ class Extension:
     """pgvector in a database."""
 
     schema: str
+    """Empty: the search path decides."""
     version: str
 
     @property
     def _qualifier(self) -> str:
         quoted = self.schema.replace('"', '""')
-        return f'"{quoted}".'
+        return f'"{quoted}".' if quoted else ""
 
     @property
     def vector(self) -> str:

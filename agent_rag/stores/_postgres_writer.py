@@ -151,7 +151,7 @@ class _Document:
 async def _put_heads(
     session: Session, collection: Collection, heads: Sequence[tuple[int, DocumentSummary]]
 ) -> dict[uuid.UUID, _Document]:
-    rows = sorted(_head_rows(heads), key=lambda row: row[0])
+    rows = await asyncio.to_thread(lambda: sorted(_head_rows(heads), key=lambda row: row[0]))
     if not rows:
         return {}
     columns = ("body", "tokens", "number_keys", "number_values")

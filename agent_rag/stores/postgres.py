@@ -22,7 +22,7 @@ from ._postgres_reader import MAX_INDEX
 from ._postgres_schema import Collection, Names, load
 from ._postgres_search import Search, Tuning, search_settings
 from ._postgres_server import EmbeddedServer
-from ._postgres_setup import Options, Schema
+from ._postgres_setup import Options, Schema, schema_script
 from ._postgres_upkeep import Upkeep
 from ._postgres_vectors import VectorChoice
 from ._records import (
@@ -146,6 +146,28 @@ class PostgresStore(VectorStoreBase):
         store._server = server
         return store
 
+    @staticmethod
+    def schema_sql(
+        collections: Mapping[str, int],
+        *,
+        table: str = "agent_rag",
+        distance: Distance = "Cosine",
+        vector: Literal["pgvector", "array"] = "pgvector",
+        keyword: bool = True,
+    ) -> str:
+        """What an operator runs once in an empty schema, where the store must not change it (``setup_schema=False``).
+
+        Args:
+            collections: Name -> dimensions of the collections to make.
+
+        Raises: ConfigurationError: an option is wrong.
+        """
+        _check(distance, get_args(Distance), "distance")
+        _check(vector, ("pgvector", "array"), "vector")
+        return schema_script(
+            Names.of(table), collections, distance=distance, pgvector=vector == "pgvector", keyword=keyword
+        )
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(table={self._names.prefix!r})"
 
@@ -254,6 +276,9 @@ class PostgresStore(VectorStoreBase):
         return await self.retrieve(collection, request)
 
     async def retrieve(self, collection: str, request: RetrieveRequest) -> list[VectorSearchResult]:
+        if request.texts and "keyword" not in self.capabilities:
+            raise self._lacks("keyword")
+
         async def work(session: Session, found: Collection) -> list[VectorSearchResult]:
             self._upkeep.note(found)
             search = Search(session, found, self._schema.extension, self._tuning)
@@ -302,21 +327,10 @@ class PostgresStore(VectorStoreBase):
     ) -> AsyncIterator[VectorRecord]:
         """Each batch is a snapshot of its own: a document that a concurrent write removes before its turn is left
         out."""
-        order = await self._read(collection, reader.document_order)
-        for page in reader.pages(order, batch_size):
-            after = -1
-            while True:
-                found = await self._read(
-                    collection,
-                    lambda session, found, page=page, after=after: reader.page_of(  # type: ignore[misc]
-                        session, found, page, after, batch_size, metadata_filter
-                    ),
-                )
-                for record in found:
-                    yield record
-                if len(page) > 1 or len(found) < batch_size:
-                    break
-                after = found[-1].chunk.chunk_index
+        async for record in reader.everything(
+            lambda work: self._read(collection, work), metadata_filter, batch_size=batch_size
+        ):
+            yield record
 
     async def ping(self) -> StoreHealth:
         self._check_open()

@@ -98,11 +98,19 @@ class Application:
         return self.sessions.setdefault(name, AgentSession(session_id=name))
 
 
-def app_of(model: ScriptedChatModel, *middlewares: RAGMiddleware, supports_images: bool = False, **options: Any) -> Any:
-    providers = [
+def app_of(
+    model: ScriptedChatModel,
+    *middlewares: RAGMiddleware,
+    supports_images: bool = False,
+    history: InMemoryHistoryProvider | None = None,
+    **options: Any,
+) -> Application:
+    """The history is loaded after our providers ran: so the framework adds its own."""
+    providers: list[Any] = [
         RAGContextProvider(one, supports_images=supports_images, context=lambda session: session.state.get("caller"))
         for one in middlewares
     ]
+    providers.append(history or InMemoryHistoryProvider())
     return Application(Agent(client=client_of(model), context_providers=providers, **options))
 
 
@@ -138,7 +146,7 @@ async def run(app: Application, text: str = "hello") -> str:
 
 
 async def test_the_question_stands_after_the_history() -> None:
-    """Although the framework's own history provider runs after ours, the rewriter sees it, and the hint follows."""
+    """Although the history provider runs after ours, the rewriter sees the history, and the hint follows it."""
     seen: list[str] = []
 
     def rewrite(query: str, history: Sequence[ChatMessage]) -> str:
@@ -160,10 +168,8 @@ async def test_the_question_stands_after_the_history() -> None:
 
 async def test_storing_the_context_does_not_store_the_hint() -> None:
     """A history provider that keeps what other providers add never sees it."""
-    history = InMemoryHistoryProvider(store_context_messages=True)
     model = ScriptedChatModel("done")
-    app = app_of(model, static(FactBase()))
-    app.agent.context_providers.append(history)
+    app = app_of(model, static(FactBase()), history=InMemoryHistoryProvider(store_context_messages=True))
 
     await run(app)
 
@@ -178,7 +184,6 @@ async def test_storing_each_model_call_does_not_store_the_hint() -> None:
     app = app_of(
         model, static(FactBase()), agentic(FactBase("faq")), require_per_service_call_history_persistence=True
     )
-    app.agent.context_providers.append(InMemoryHistoryProvider())
 
     await run(app)
 
