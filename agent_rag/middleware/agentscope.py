@@ -1,4 +1,4 @@
-"""AgentScope: ``Agent(middlewares=[rag], toolkit=Toolkit(tools=await rag.list_tools()))``, as for its own RAGMiddleware."""
+"""AgentScope: ``Agent(middlewares=[rag], toolkit=Toolkit(tools=await rag.list_tools()))``, as with its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _turns = TurnRegistry()
 
 
 class RAGMiddleware(_middleware.MiddlewareBase):  # type: ignore[misc, name-defined]
-    """Retrieval as AgentScope middleware. Static: a HintBlock after the user's message. Agentic: a tool for the Toolkit.
+    """Retrieval as AgentScope middleware. Static: a HintBlock after the user's message. Agentic: a tool.
 
     Both modes need the middleware on the agent; agentic mode also needs ``Toolkit(tools=await rag.list_tools())``.
     Citations are in ``ToolResultBlock.metadata["citations"]``; a static turn streams a ``HintBlockEvent`` with

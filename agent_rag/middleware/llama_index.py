@@ -72,7 +72,8 @@ def with_rag(
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
             # An AgentWorkflow reads this list, and does not call `get_tools`.
-            self.tools = [*(self.tools or []), *own_tools()]
+            agent: Any = self
+            agent.tools = [*(agent.tools or []), *own_tools()]
 
         async def take_step(self, ctx: Any, llm_input: list[Any], tools: Sequence[Any], memory: Any) -> Any:
             for rag in middlewares:

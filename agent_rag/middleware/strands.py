@@ -85,8 +85,13 @@ class RAGPlugin(_plugins.Plugin):  # type: ignore[misc, name-defined]
         if run is None:
             turn = self._start([*event.agent.messages, *(event.messages or [])], event.invocation_state)
             run = event.invocation_state[key] = _Run(turn)
-        await self.rag.list_tools(refresh=False)
-        hint = await self.rag.hint(run.turn)
+        try:
+            await self.rag.list_tools(refresh=False)
+            hint = await self.rag.hint(run.turn)
+        except BaseException:
+            # Strands sends no AfterInvocationEvent then, and the state may serve another run.
+            self._end(event)
+            raise
         if hint is not None and hint.persist:
             event.messages = _persisted(event.messages or [], hint)
 
@@ -188,9 +193,7 @@ def _with_hint(context: Any, hint: Hint) -> Any:
     messages[position - 1 : position + 1] = [{**ask, "content": [*ask["content"], *made["content"]]}]
     # Cache points go before what later turns will not have; a fold into an earlier message cannot be told.
     trailing = len(made["content"]) if position == len(messages) else 0
-    return context.replace(
-        messages=messages, dynamic_trailing_blocks=context.dynamic_trailing_blocks + trailing
-    )
+    return context.replace(messages=messages, dynamic_trailing_blocks=context.dynamic_trailing_blocks + trailing)
 
 
 def _persisted(messages: Sequence[Any], hint: Hint) -> list[Any]:

@@ -9,7 +9,9 @@ from .base import VectorStoreBase
 
 if TYPE_CHECKING:
     from .memory import MemoryStore
+    from .mongodb import MongoDBStore
     from .qdrant import QdrantStore
+    from .tcvector import TcVectorStore
 
 _STORES = {
     "ElasticsearchStore": "elasticsearch",

@@ -23,6 +23,7 @@ import struct
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..documents import Chunk, DocumentSummary, VectorRecord
@@ -177,7 +178,8 @@ def _filter_fields(metadata: Mapping[str, Any]) -> Document:
 # --- documents ---
 
 
-class ChunkDocument(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ChunkDocument:
     """A chunk before it belongs to a version."""
 
     index: int

@@ -21,6 +21,7 @@ from ._milvus_heads import Heads
 from ._milvus_schema import (
     CONTENT,
     DENSE,
+    HEAD_OF,
     ID,
     NUMBER,
     SPARSE,

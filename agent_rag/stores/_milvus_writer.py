@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -181,7 +182,7 @@ class Writer:
         ids = [chunk_row_id(one.head.number, index) for one in versions for index in one.head.indexes()]
         self._connection.delete(self._reader.chunks_name, ids)
 
-    def _rows(self, name: Name, number: int, chunks: Sequence[PreparedChunk]) -> Iterator[dict[str, object]]:
+    def _rows(self, name: Name, number: int, chunks: Sequence[PreparedChunk]) -> Iterator[dict[str, Any]]:
         average, columns = self._info.weight_average or 1.0, self._info.number_columns
         for chunk in chunks:
             row = chunk_row(name, number, chunk, average)
@@ -251,7 +252,7 @@ class Writer:
         self._save(average, self._info.number_columns)
 
 
-def _reweighed(row: Mapping[str, object], average: float) -> dict[int, float]:
+def _reweighed(row: Mapping[str, Any], average: float) -> dict[int, float]:
     postings = decode([sparse_of_row(row)])
     terms = Terms(postings.term.tolist(), postings.frequency.astype(int).tolist(), int(postings.lengths[0]))
     return sparse_row(*terms.sparse(average))

@@ -77,13 +77,11 @@ class Session:
 
     async def rollback(self) -> None:
         """End a failed transaction; a connection that cannot is closed."""
-        if self._connection.is_closed():
-            return
         try:
-            await self._connection.execute("ROLLBACK", timeout=5.0)
+            if not self._connection.is_closed():
+                await self._connection.execute("ROLLBACK", timeout=5.0)
         except Exception as error:
-            logger.debug("closing a PostgreSQL connection that did not roll back: %s", redact(str(error)))
-            self._connection.terminate()
+            _abandon(self._connection, error)
 
 
 class Connections:
@@ -217,8 +215,14 @@ async def _release(pool: Any, connection: Any) -> None:
     try:
         await pool.release(connection)
     except Exception as error:
-        # The answer is there already; a connection that cannot be given back is of no further use.
-        logger.debug("dropping a PostgreSQL connection: %s", redact(str(error)))
+        # The answer is there already.
+        _abandon(connection, error)
+
+
+def _abandon(connection: Any, error: Exception) -> None:
+    """Close a connection that is of no further use; the pool may have let go of a lost one already."""
+    logger.debug("dropping a PostgreSQL connection: %s", redact(str(error)))
+    with contextlib.suppress(Exception):
         connection.terminate()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from .._extras import needs
-from ..errors import CollectionNotFoundError, LimitExceededError, StoreError, StoreUnavailableError, redact
+from ..errors import CollectionNotFoundError, StoreError, StoreUnavailableError, redact
 from ._records import closed_store
 from ._tcvector_schema import (
     DOCUMENT,
@@ -228,16 +228,17 @@ class Connection:
 
     def update_if(self, table: str, row_id: str, condition: str, changes: Row) -> bool:
         """Change one row where it meets `condition`; whether it did."""
-        answer = self.client.update(
-            self.options.database, table, data=changes, document_ids=[row_id], filter=condition
-        )
+        answer = self.client.update(self.options.database, table, data=changes, document_ids=[row_id], filter=condition)
         return bool(answer.get("affectedCount"))
 
-    def delete(self, table: str, ids: Sequence[str], condition: str | None = None) -> None:
-        """Of the rows `ids`, those that meet `condition`."""
+    def delete(self, table: str, ids: Sequence[str], condition: str | None = None) -> int:
+        """Of the rows `ids`, those that meet `condition`. Returns their number."""
+        removed = 0
         for start in range(0, len(ids), _IDS_PER_DELETE):
             part = list(ids[start : start + _IDS_PER_DELETE])
-            self.client.delete(self.options.database, table, document_ids=part, filter=condition)
+            answer = self.client.delete(self.options.database, table, document_ids=part, filter=condition)
+            removed += int(answer.get("affectedCount", 0))
+        return removed
 
     def delete_where(self, table: str, condition: str) -> None:
         self.client.delete(self.options.database, table, filter=condition)
@@ -297,8 +298,7 @@ class Connection:
 
     def nearest(self, table: str, vector: Sequence[float], count: int, condition: str | None, fields: Sequence[str],
                 *, vectors: bool) -> list[Row]:  # fmt: skip
-        """Best rows by the vector index; `score` is its own."""
-        self._check(count)
+        """Best rows by the vector index, at most 16,384; `score` is its own."""
         params = self._sdk.model.document.SearchParams(ef=min(32_768, max(self.options.ef, 2 * count)))
         found = self.client.search(
             self.options.database,
@@ -306,7 +306,7 @@ class Connection:
             vectors=[list(vector)],
             filter=condition,
             params=params if self.options.index_type == "HNSW" else None,
-            limit=count,
+            limit=min(count, MAX_LIMIT),
             output_fields=[ID, *fields, *([VECTOR] if vectors else [])],
             retrieve_vector=vectors,
         )
@@ -314,13 +314,12 @@ class Connection:
 
     def nearest_to_text(self, table: str, text: str, count: int, condition: str | None) -> list[Row]:
         """Best rows by the database's own embedding of `text`."""
-        self._check(count)
         answer = self.client.search_by_text(
             self.options.database,
             table,
             embedding_items=[text],
             filter=condition,
-            limit=count,
+            limit=min(count, MAX_LIMIT),
             output_fields=[ID],
         )
         found: list[list[Row]] = answer.get("documents") or [[]]
@@ -330,20 +329,15 @@ class Connection:
         self, table: str, weights: Sequence[tuple[int, float]], count: int, condition: str | None, fields: Sequence[str]
     ) -> list[Row]:
         """Best rows by the sparse index."""
-        self._check(count)
         found: list[Row] = self.client.fulltext_search(
             self.options.database,
             table,
             data=[[term, weight] for term, weight in weights],
             filter=condition,
-            limit=count,
+            limit=min(count, MAX_LIMIT),
             output_fields=[ID, *fields],
         )
         return found
-
-    def _check(self, count: int) -> None:
-        if count > MAX_LIMIT:
-            raise LimitExceededError(f"VectorDB gives at most {MAX_LIMIT:,} hits, {count:,} were asked for; ask for less")
 
 
 def _pieces(rows: Iterable[Row]) -> Iterator[list[Row]]:

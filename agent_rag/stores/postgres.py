@@ -93,6 +93,15 @@ class PostgresStore(VectorStoreBase):
         _check(distance, get_args(Distance), "distance")
         _check(vector, get_args(VectorChoice), "vector")
         _check(index, ("auto", "none"), "index")
+        for option, number, low, high in (
+            ("exact_below", exact_below, 0, 10_000_000),
+            ("ef_search", ef_search, 1, 1_000),
+            ("m", m, 2, 100),
+            ("ef_construction", ef_construction, max(4, 2 * m), 1_000),
+            ("timeout_s", timeout_s, 0.001, 86_400.0),
+        ):
+            if not low <= number <= high:
+                raise ConfigurationError(f"{option}={number} is not between {low} and {high}")
         if pool is not None and (dsn is not None or pool_options):
             raise ConfigurationError("pool is a pool of yours; dsn and pool_options are for one that the store makes")
         if pool is None and dsn is None and not {"host", "dsn"} & set(pool_options or {}):

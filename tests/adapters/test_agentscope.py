@@ -112,9 +112,7 @@ CALLERS: dict[str, Any] = {}
 """Session id -> identity, as a service would keep them."""
 
 
-def service_of(
-    model: ScriptedChatModel, *middlewares: RAGMiddleware, supports_images: bool | None = False
-) -> Service:
+def service_of(model: ScriptedChatModel, *middlewares: RAGMiddleware, supports_images: bool | None = False) -> Service:
     wrapped = [
         AgentScopeRAG(one, supports_images=supports_images, context=lambda state: CALLERS.get(state.session_id))
         for one in middlewares
@@ -156,7 +154,7 @@ async def reply(service: Service, *inputs: Any, **options: Any) -> str:
 
 
 async def test_the_hint_stands_before_the_hints_of_the_framework() -> None:
-    """AgentScope tells the time in the reply's own message; with hint_scope="call" the first call still is the first."""
+    """AgentScope tells the time in the reply's own message; that call still is the first, for hint_scope="call"."""
     model = ScriptedChatModel(call(query="more"), "done")
     service = service_of(model, static(FactBase(), hint_scope="call"), agentic(FactBase("faq")))
 

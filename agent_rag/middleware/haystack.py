@@ -1,0 +1,232 @@
+"""Haystack: ``Agent(chat_generator=generator, **rag_options(RAGMiddleware([knowledge])))``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from .._extras import needs
+from .._sync import run_sync
+from ..chat import ChatMessage
+from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
+from ..errors import ConfigurationError
+from .hint import Hint, with_hints
+from .rag import RAGMiddleware
+from .tool import KnowledgeTool
+from .turn import HINT_NAME, Turn
+
+_dataclasses = needs("haystack", "haystack.dataclasses", purpose="agent_rag.middleware.haystack")
+_state = needs("haystack", "haystack.components.agents.state")
+_state_utils = needs("haystack", "haystack.components.agents.state.state_utils")
+_tools = needs("haystack", "haystack.tools")
+needs("haystack", "haystack.hooks", purpose="agent_rag.middleware.haystack")
+
+CONTEXT_KEY = "agent_rag_context"
+"""Key in the run's `hook_context` of what the `scope` callable gets."""
+
+_RUN_KEY = "agent_rag_run"
+
+
+class _Run:
+    """One run of an agent: its turn, the message that asks, and whose hints it has shown."""
+
+    def __init__(self, turn: Turn, ask: Any) -> None:
+        self.turn = turn
+        self.ask = ask
+        self.told: set[str] = set()
+
+
+def rag_options(
+    middleware: RAGMiddleware | Sequence[RAGMiddleware],
+    *,
+    supports_images: bool = False,
+    tools: Sequence[Any] = (),
+    hooks: Mapping[str, Sequence[Any]] | None = None,
+    state_schema: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The arguments `tools`, `hooks` and `state_schema` of an agent with retrieval.
+
+    Static: a hint after the user's message, in the model's input only. Agentic: tools of the agent, with the citations
+    of all calls in the result's ``"citations"``. The `scope` callable gets ``hook_context["agent_rag_context"]`` of the
+    run. In ``run`` the searches happen in the event loop of `agent_rag._sync`, so open the store there too.
+
+    Args:
+        supports_images: Whether the agent's model takes image parts.
+        tools, hooks, state_schema: What the agent has besides.
+    """
+    middlewares = [middleware] if isinstance(middleware, RAGMiddleware) else list(middleware)
+    own = [_tool(tool, middlewares, supports_images) for rag in middlewares for tool in rag.tools]
+    show, hide = RAGHook(middlewares, own, supports_images=supports_images), HideHints()
+    given = {point: list(listed) for point, listed in (hooks or {}).items()}
+    # The hint is there while the model is asked: other hooks neither rewrite nor store it.
+    given["before_llm"] = [*given.get("before_llm", []), show]
+    for point in ("before_tool", "on_exit", "after_run"):
+        given[point] = [hide, *given.get(point, [])]
+    return {
+        "tools": [*tools, *own],
+        "hooks": given,
+        "state_schema": {**({"citations": {"type": list}} if own else {}), **(state_schema or {})},
+    }
+
+
+class _Hook:
+    """A hook that holds live objects."""
+
+    def run(self, state: Any) -> None:
+        run_sync(self.run_async(state))
+
+    async def run_async(self, state: Any) -> None:
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Raises: ConfigurationError: always; a knowledge base is no configuration."""
+        raise ConfigurationError(
+            f"{type(self).__name__} holds knowledge bases and cannot be serialised; attach it anew"
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> _Hook:
+        """Raises: ConfigurationError: always."""
+        raise ConfigurationError(f"{cls.__name__} cannot be made from a dict; attach it anew with rag_options")
+
+
+class RAGHook(_Hook):
+    """Before each model call: the hints after the user's message, and the tools as the stores' fields make them."""
+
+    def __init__(self, middlewares: Sequence[RAGMiddleware], tools: Sequence[Any], *, supports_images: bool) -> None:
+        self._middlewares = middlewares
+        self._tools = tools
+        self._supports_images = supports_images
+
+    async def run_async(self, state: Any) -> None:
+        await self._describe_tools()
+        run = _current(self._middlewares[0], state, self._supports_images)
+        made = []
+        for rag in self._middlewares:
+            hint = await rag.hint(run.turn)
+            if hint is None:
+                continue
+            fresh = rag.key not in run.told
+            run.told.add(rag.key)
+            if fresh or not hint.persist:
+                made.append((hint.model_copy(update={"persist": False}), _hint_message(hint)))
+        if made:
+            messages = with_hints(state.data["messages"], made, is_ask=_is_ask(run), is_hint=_is_hint)
+            _replace(state, messages)
+
+    async def _describe_tools(self) -> None:
+        """Describe the tools anew, since fields of the stores may be known by now. The same for all runs."""
+        specs = {tool.name: tool.spec for rag in self._middlewares for tool in await rag.list_tools(refresh=False)}
+        for tool in self._tools:
+            tool.description, tool.parameters = specs[tool.name].description, specs[tool.name].parameters
+
+
+class HideHints(_Hook):
+    """Once the model has answered: hints leave the messages, but for those to keep."""
+
+    def run(self, state: Any) -> None:
+        messages = state.data["messages"]
+        kept = [message for message in messages if not _is_hint(message) or message.meta.get("persist")]
+        if len(kept) < len(messages):
+            _replace(state, kept)
+
+    async def run_async(self, state: Any) -> None:
+        self.run(state)
+
+
+def _replace(state: Any, messages: list[Any]) -> None:
+    state.set("messages", messages, handler_override=_state_utils.replace_values)
+
+
+# --- the turn of a run ---
+
+
+def _current(rag: RAGMiddleware, state: Any, supports_images: bool) -> _Run:
+    """The run that `state` belongs to."""
+    context = state.data.get("hook_context") or {}
+    run = context.get(_RUN_KEY)
+    if isinstance(run, _Run):
+        return run
+    messages = list(state.data["messages"])
+    asks = [index for index, message in enumerate(messages) if message.is_from("user") and not _is_hint(message)]
+    position = asks[-1] if asks else 0
+    turn = rag.start_turn(
+        list(_blocks(messages[position])) if asks else None,
+        history=lambda: list(_history(messages[:position])),
+        context=context.get(CONTEXT_KEY),
+        supports_images=supports_images,
+    )
+    run = _Run(turn, messages[position] if asks else None)
+    # A copy: the caller's mapping may serve several runs. It is no output, unlike the other keys of the state.
+    state.set("hook_context", {**context, _RUN_KEY: run})
+    return run
+
+
+def _is_ask(run: _Run) -> Callable[[Any], bool]:
+    # By value, since hooks may copy messages; not the last user message, since hooks may add some.
+    return lambda message: bool(message == run.ask)
+
+
+def _is_hint(message: Any) -> bool:
+    return bool(message.is_from("user") and message.meta.get("name") == HINT_NAME)
+
+
+# --- translation ---
+
+
+def _tool(tool: KnowledgeTool, middlewares: Sequence[RAGMiddleware], supports_images: bool) -> Any:
+    async def run(state: Any, **arguments: Any) -> dict[str, Any]:
+        turn = None if state is None else _current(middlewares[0], state, supports_images).turn
+        result = await tool(arguments, turn=turn)
+        return {"content": _parts(result.blocks), **result.structured()}
+
+    def run_in_sync(state: Any, **arguments: Any) -> dict[str, Any]:
+        return run_sync(run(state, **arguments))
+
+    for function in (run, run_in_sync):
+        # The agent puts its state where the annotation says so, over whatever the model sent.
+        function.__annotations__["state"] = _state.State
+    return _tools.Tool(
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.parameters,
+        function=run_in_sync,
+        async_function=run,
+        outputs_to_string={"source": "content", "raw_result": True},
+        outputs_to_state={"citations": {"source": "citations"}},
+    )
+
+
+def _hint_message(hint: Hint) -> Any:
+    # In `meta`, since generators send a message's own name to the provider.
+    meta = {"name": HINT_NAME, **({"persist": True} if hint.persist else {})}
+    return _dataclasses.ChatMessage.from_user(content_parts=_parts(hint.blocks), meta=meta)
+
+
+def _parts(blocks: Iterable[ContentBlock]) -> list[Any]:
+    """Haystack's image parts hold data only; of an image behind a URL there is its note in the text before it."""
+    parts: list[Any] = []
+    for block in blocks:
+        if isinstance(block, TextBlock):
+            parts.append(_dataclasses.TextContent(block.text))
+        elif isinstance(block.source, Base64Source):
+            source = block.source
+            parts.append(_dataclasses.ImageContent(source.data, mime_type=source.media_type, validation=False))
+    return parts
+
+
+def _blocks(message: Any) -> Iterator[ContentBlock]:
+    """The text and the images of a message."""
+    yield from (TextBlock(text=text) for text in message.texts)
+    for image in message.images:
+        yield DataBlock(source=Base64Source(data=image.base64_image, media_type=image.mime_type or "image/png"))
+
+
+def _history(messages: Sequence[Any]) -> Iterator[ChatMessage]:
+    for message in messages:
+        role = message.role.value
+        if role in ("user", "assistant") and not _is_hint(message):
+            yield ChatMessage(role=role, content=[TextBlock(text="\n".join(message.texts))])
+
+
+__all__ = ["CONTEXT_KEY", "HideHints", "RAGHook", "rag_options"]
