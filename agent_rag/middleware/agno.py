@@ -45,9 +45,7 @@ class _Run:
 _runs: WeakKeyDictionary[Turn, _Run] = WeakKeyDictionary()
 
 
-def attach(
-    agent: Any, middleware: RAGMiddleware | Sequence[RAGMiddleware], *, supports_images: bool = False
-) -> Any:
+def attach(agent: Any, middleware: RAGMiddleware | Sequence[RAGMiddleware], *, supports_images: bool = False) -> Any:
     """Give an Agno agent retrieval, and return it. Once, before its first run.
 
     Static: a hint after the user's message, in the model's input only. Agentic: tools of the agent, with citations in
@@ -151,7 +149,9 @@ async def _prepared(
         message = _hint_message(hint)
         if hint.persist and rag.key not in run.told:
             # The run's own list, which is stored; it is seen from here on.
-            messages[:] = _with_hints(middlewares, run, messages, [(hint.model_copy(update={"persist": False}), message)])
+            messages[:] = _with_hints(
+                middlewares, run, messages, [(hint.model_copy(update={"persist": False}), message)]
+            )
         run.told.add(rag.key)
         made.append((hint, message))
     return _with_hints(middlewares, run, messages, made), options

@@ -157,7 +157,7 @@ class RAGMiddleware(_plugins.BasePlugin):  # type: ignore[misc, name-defined]
         return {"result": result.text, **({"images": images} if images else {})}
 
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> None:
-        """Put the citations beside the function responses; in place, since a returned event ends the chain of plugins."""
+        """Put the citations beside the tool's results: in place, since a returned event ends the chain of plugins."""
         run = _runs.get(invocation_context.invocation_id)
         ids = [response.id for response in event.get_function_responses()]
         shown = {key: run.results[key].structured() for key in ids if run is not None and key in run.results}

@@ -105,9 +105,7 @@ class RAGMiddleware:
         key = id(context.usage)
         if _loose.get(key) is None:
             weakref.finalize(context.usage, _loose.end, key)
-        return _loose.get_or_start(
-            key, lambda: Turn(context=context.context, supports_images=self.supports_images)
-        )
+        return _loose.get_or_start(key, lambda: Turn(context=context.context, supports_images=self.supports_images))
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,11 @@ _runs: WeakValueDictionary[str, _Run] = WeakValueDictionary()
 
 
 @dataclass(kw_only=True)
-class RAGHintEvent(_messages.CapabilityEvent, namespace="agent_rag", name="hint"):  # type: ignore[misc, name-defined]
+class RAGHintEvent(  # type: ignore[call-arg]
+    _messages.CapabilityEvent,  # type: ignore[misc, name-defined]
+    namespace="agent_rag",
+    name="hint",
+):
     """In the run's event stream: the hint of a static turn."""
 
     hint: HintEvent

@@ -17,8 +17,8 @@ from ._elasticsearch_schema import Document
 from ._records import closed_store
 
 Refresh = bool | str
-# Most of what one request carries: a body is parsed at once on the other side.
-_PIECE_BYTES = 4_000_000
+# Most of what one request carries; the event loop stands still while it is copied and sent.
+_PIECE_BYTES = 1_000_000
 _PIECE_DOCUMENTS = 1_000
 _PAGE = 1_000
 _KEEP_ALIVE = "2m"
@@ -147,7 +147,12 @@ class Connection:
         statuses: list[int] = []
         for piece in pieces:
             wait = refresh if len(pieces) == 1 else False
-            answer = await self.client.bulk(index=index, operations=b"".join(one.body for one in piece), refresh=wait)
+            answer = await self.client.bulk(
+                index=index,
+                operations=b"".join(one.body for one in piece),
+                refresh=wait,
+                filter_path=["items.*.status", "items.*.error"],
+            )
             items = [result for item in answer["items"] for result in item.values()]
             statuses += [item["status"] for item in items]
             failed = [item for item in items if "error" in item and item["status"] != CONFLICT]

@@ -32,6 +32,7 @@ from ._records import Prepared
 
 _ATTEMPTS = 50
 _GROUP_CHUNKS = 1_000
+_GROUP_DOCUMENTS = 200
 # A writer at work is younger.
 _LEFTOVER_S = 3_600
 
@@ -115,14 +116,14 @@ class Writer:
 
     async def _publish(self, group: Sequence[PreparedDocument]) -> int:
         version_of = {document.name: new_version() for document in group}
-        undo = [
-            Action.delete(chunk_doc_id(version_of[document.name], chunk.index), head_doc_id(document.name))
-            for document in group
-            for chunk in document.chunks
-        ]
         try:
             await self._write_rows(group, version_of)
         except BaseException:
+            undo = [
+                Action.delete(chunk_doc_id(version_of[document.name], chunk.index), head_doc_id(document.name))
+                for document in group
+                for chunk in document.chunks
+            ]
             with contextlib.suppress(Exception):  # the first error says more, and no head names these rows
                 await self._connection.bulk(self._index, undo, refresh=False)
             raise
@@ -151,11 +152,19 @@ class Writer:
         replaced: list[Stored] = []
         current = await self._reader.heads(list(pending))
         for attempt in range(_ATTEMPTS):
-            actions = [
-                _put_head(document.summary, head_of_chunks(document.chunks, given=document.given), version, before)
-                for name, document in pending.items()
-                for version, before in [(version_of[name], current.get(name))]
-            ]
+            actions = await asyncio.to_thread(
+                lambda documents, current: [
+                    _put_head(
+                        document.summary,
+                        head_of_chunks(document.chunks, given=document.given),
+                        version_of[document.name],
+                        current.get(document.name),
+                    )
+                    for document in documents
+                ],
+                list(pending.values()),
+                current,
+            )
             statuses = await self._connection.bulk(self._index, actions, refresh=self._refresh)
             lost = [name for name, status in zip(pending, statuses, strict=True) if status == CONFLICT]
             replaced += [current[name] for name in pending if name not in lost and name in current]
@@ -176,11 +185,13 @@ class Writer:
         raise self._contended(list(pending))
 
     async def _delete_rows(self, versions: Sequence[Stored]) -> None:
-        actions = [
-            Action.delete(chunk_doc_id(one.version, index), head_doc_id(one.name))
-            for one in versions
-            for index in one.head.indexes()
-        ]
+        actions = await asyncio.to_thread(
+            lambda: [
+                Action.delete(chunk_doc_id(one.version, index), head_doc_id(one.name))
+                for one in versions
+                for index in one.head.indexes()
+            ]
+        )
         await self._connection.bulk(self._index, actions, refresh=self._refresh)
         self._reader.forget_statistics()
 
@@ -272,7 +283,8 @@ def _groups(documents: Sequence[PreparedDocument]) -> Iterator[list[PreparedDocu
     group: list[PreparedDocument] = []
     chunks = 0
     for document in documents:
-        if group and chunks + len(document.chunks) > _GROUP_CHUNKS:
+        full = len(group) == _GROUP_DOCUMENTS or chunks + len(document.chunks) > _GROUP_CHUNKS
+        if group and full:
             yield group
             group, chunks = [], 0
         group.append(document)

@@ -16,9 +16,12 @@ from ..filters import FilterLike, matches
 from ._mongodb_client import Connection, MongoDBOptions
 from ._mongodb_reads import Reader
 from ._mongodb_schema import (
+    CHUNK,
+    HEAD,
     INDEXES,
     INFO,
     INFO_ID,
+    LOG,
     NewDocument,
     info_document,
     info_of,
@@ -35,6 +38,7 @@ from ._records import heads_of, prepare_records, prepare_replace, query_vector, 
 from .base import NATIVE, Capability, CollectionInfo, RetrieveRequest, StoreHealth, VectorStoreBase
 
 Similarity = Literal["cosine", "euclidean", "dotProduct"]
+_MAX_DIMENSIONS = 8_192
 _DISTANCES = {"cosine": "Cosine", "euclidean": "Euclid", "dotProduct": "Dot"}
 
 
@@ -174,6 +178,11 @@ class MongoDBStore(VectorStoreBase):
         """The info comes last: a collection without it does not exist, and the next one makes what is missing."""
         options = self._connection.options
         table, connection = table_name(name), self._connection
+        if dimensions > _MAX_DIMENSIONS:
+            raise ConfigurationError(
+                f"collection {name!r} of {dimensions} dimensions: MongoDB indexes at most {_MAX_DIMENSIONS:,}; use a "
+                "model with shorter vectors"
+            )
         await connection.make_collection(table)
         models = [text_index(options.text_index)]
         if dimensions:
@@ -191,17 +200,24 @@ class MongoDBStore(VectorStoreBase):
         await connection.table(table).update_one({"_id": INFO_ID}, {"$setOnInsert": stored}, upsert=True)
 
     async def _drop_remains(self, table: str, dimensions: int) -> None:
-        """What a creation with other dimensions left when it crashed."""
-        options = self._connection.options
-        found = await self._connection.search_index(table, options.vector_index)
-        if found is None:
-            return
-        fields = found.get("latestDefinition", {}).get("fields", [])
-        wanted = (dimensions, options.similarity) if dimensions else None
+        """The index that a creation with other dimensions left when it crashed; nothing of other programs."""
+        connection, index = self._connection, self._connection.options.vector_index
+        foreign = {"kind": {"$nin": [HEAD, CHUNK, LOG]}}
+        if await connection.table(table).find_one(foreign, {"_id": 1}) is not None:
+            raise ConfigurationError(
+                f"collection {table!r} of the database {connection.options.database!r} holds documents of another "
+                "program; use another name or another database"
+            )
+        found = await connection.search_index(table, index)
+        fields = (found or {}).get("latestDefinition", {}).get("fields", [])
         held = [(one["numDimensions"], one["similarity"]) for one in fields if one.get("type") == "vector"]
-        if held != [wanted]:
-            await self._connection.table(table).drop()
-            await self._connection.make_collection(table)
+        if held and held != [(dimensions, connection.options.similarity)]:
+            await connection.table(table).drop_search_index(index)
+
+            async def is_gone() -> bool:
+                return await connection.search_index(table, index) is None
+
+            await connection.wait_until(is_gone)
 
     async def _info(self, name: str) -> CollectionInfo | None:
         stored = await self._table(name).find_one({"_id": INFO_ID, "kind": INFO, "name": name})

@@ -25,6 +25,7 @@ T = TypeVar("T")
 Metric = Literal["COSINE", "IP", "L2"]
 IndexType = Literal["HNSW", "FLAT"]
 
+_MAX_DIMENSIONS = 4_096
 _DISTANCES = {"COSINE": "Cosine", "IP": "Dot", "L2": "Euclid"}
 
 
@@ -151,6 +152,11 @@ class TcVectorStore(VectorStoreBase):
                 raise ConfigurationError(
                     f"collection {name!r} of {dimensions} dimensions, in a store whose database embeds texts with "
                     f"{options.embedding!r}; use a KnowledgeBase with embedding_model=None, or leave out embedding"
+                )
+            if dimensions > _MAX_DIMENSIONS:
+                raise ConfigurationError(
+                    f"collection {name!r} of {dimensions} dimensions: VectorDB takes at most {_MAX_DIMENSIONS:,}; use "
+                    "a model with shorter vectors"
                 )
             info = CollectionInfo(
                 name=name, dimensions=dimensions, fingerprint=fingerprint, distance=_DISTANCES[options.metric]

@@ -57,9 +57,7 @@ async def main() -> None:
         runner = InMemoryRunner(app=app)
         session = await runner.session_service.create_session(app_name="app", user_id="user")
         message = types.Content(role="user", parts=[types.Part(text=QUESTION)])
-        events = [
-            event async for event in runner.run_async(user_id="user", session_id=session.id, new_message=message)
-        ]
+        events = [event async for event in runner.run_async(user_id="user", session_id=session.id, new_message=message)]
 
         print(f"Q: {QUESTION}\nA: {events[-1].content.parts[0].text}")
         results = [one for event in events for one in (event.custom_metadata or {}).get(METADATA_KEY, {}).values()]

@@ -55,7 +55,8 @@ async def main() -> None:
         result = events[-1].result
         print(f"Q: {QUESTION}\nA: {result.output}")
         parts = [part for message in result.all_messages() for part in message.parts]
-        for citation in [one for part in parts if isinstance(part, ToolReturnPart) for one in part.metadata["citations"]]:
+        results = [part for part in parts if isinstance(part, ToolReturnPart)]
+        for citation in [one for result in results for one in result.metadata["citations"]]:
             print(f"   [{citation['number']}] {citation['source']}: {citation['text']}")
         print(f"stored parts: {[part.part_kind for part in parts]}")
 

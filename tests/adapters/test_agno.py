@@ -7,6 +7,7 @@ import base64
 import json
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,13 +16,18 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("agno", reason="scripts/test adapters agno installs it")
+with warnings.catch_warnings():
+    # With Pydantic before 2.10 some models of Agno warn when they are made.
+    warnings.filterwarnings("ignore", message=r"Field .* has conflict with protected namespace")
+    pytest.importorskip("agno.agent", reason="scripts/test adapters agno installs it")
 
 from agno.agent import Agent
 from agno.db.in_memory import InMemoryDb
+from agno.exceptions import InputCheckError
 from agno.models.base import Model
 from agno.models.message import Message
 from agno.models.response import ModelResponse
+from agno.run.agent import CustomEvent
 from agno.run.base import RunStatus
 
 from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
@@ -131,3 +137,124 @@ class TestSyncAgno(TestAgno):
             return list(agent.run(text, session_id=session, stream=True, yield_run_output=True))
 
         return outcome_of((await asyncio.to_thread(parts))[-1])
+
+
+async def test_a_hook_cannot_write_to_the_stream() -> None:
+    """Probe: what a hook returns or yields is dropped, so there is no stream event."""
+
+    def returns(run_input: Any) -> Any:
+        return CustomEvent()
+
+    async def awaits(run_input: Any) -> Any:
+        return CustomEvent()
+
+    agent = agent_of(ScriptedChatModel("done"), static(FactBase()), pre_hooks=[returns, awaits])
+    parts = [part async for part in agent.arun("hello", stream=True, stream_events=True)]
+
+    assert parts
+    assert not any(isinstance(part, CustomEvent) for part in parts)
+
+
+async def test_an_error_is_the_status_of_the_run() -> None:
+    """Probe: Agno turns every error into a status, so strict mode ends the run without raising."""
+    model = ScriptedChatModel("done")
+    agent = agent_of(model, static(FactBase(error=RuntimeError("down")), on_error="raise"))
+
+    output = await agent.arun("hello")
+
+    assert output.status == RunStatus.error
+    assert "down" in output.content
+    assert model.inputs == []
+
+
+async def test_citations_of_each_call_are_references_of_the_run() -> None:
+    """In the slot of Agno's own knowledge, with the query; also in the stored run."""
+    model = ScriptedChatModel(call(query="one"), call(id="call_2", query="two"), "done")
+    agent = agent_of(model, agentic(FactBase()))
+
+    output = await agent.arun("hello", session_id="s")
+    stored = agent.get_session(session_id="s").runs[-1]
+
+    for run in (output, stored):
+        assert [made.query for made in run.references] == ["one", "two"]
+        assert [made.references[0]["number"] for made in run.references] == [1, 2]
+
+
+async def test_the_given_model_stays_without_hints() -> None:
+    """The agent gets a copy, so that a model shared with another agent is not changed."""
+    base, model = FactBase(), ScriptedModel(script=ScriptedChatModel("one", "two"))
+    agent = attach(Agent(model=model, telemetry=False), static(base))
+
+    await agent.arun("hello")
+    await Agent(model=model, telemetry=False).arun("hello")
+
+    assert ["FACT(hello)" in spoken(messages) for messages in model.script.inputs] == [True, False]
+    assert type(agent.model).__name__ == "ScriptedModel"
+
+
+async def test_guardrails_come_before_the_search() -> None:
+    """What a hook refuses is not searched for, and what it rewrites is searched as rewritten."""
+    base = FactBase()
+
+    def rewrite(run_input: Any) -> None:
+        if run_input.input_content == "secret":
+            raise InputCheckError("refused")
+        run_input.input_content = "rewritten"
+
+    agent = agent_of(ScriptedChatModel("done"), static(base), pre_hooks=[rewrite])
+
+    refused = await agent.arun("secret")
+    await agent.arun("hello")
+
+    assert refused.status == RunStatus.error
+    assert base.queries == [["rewritten"]]
+
+
+async def test_fields_of_the_store_reach_the_model() -> None:
+    """With filter_fields="auto" the tool is described when the model is asked."""
+
+    class Listing(FactBase):
+        async def list_documents(self) -> list[Any]:
+            return [SimpleNamespace(metadata={"kind": "manual"})]
+
+    model = ScriptedChatModel("done")
+
+    await agent_of(model, agentic(Listing(), filter_fields="auto")).arun("hello")
+
+    assert "- kind (text, one of manual)" in model.tools[0][0].parameters["properties"]["filter"]["description"]
+
+
+async def test_the_rewriter_sees_the_conversation() -> None:
+    """Earlier words of the session, without hints, come from Agno's session."""
+    seen: list[list[str]] = []
+
+    async def rewrite(text: str, history: Sequence[ChatMessage]) -> list[str]:
+        seen.append([message.text for message in history])
+        return [text]
+
+    rag = RAGMiddleware(
+        [FactBase()], RAGMiddleware.Parameters(mode="static", persist_hint=True), query_rewriter=rewrite
+    )
+    agent = agent_of(ScriptedChatModel("one", "two"), rag)
+
+    await agent.arun("hello", session_id="s")
+    await agent.arun("second", session_id="s")
+
+    assert seen[-1] == ["hello", "one"]
+
+
+def test_an_agent_without_a_model_is_refused() -> None:
+    """There is nothing to show a hint to."""
+    with pytest.raises(ConfigurationError, match="no model"):
+        attach(Agent(telemetry=False), static(FactBase()))
+
+
+def test_the_example_runs() -> None:
+    """examples/agents/agno_agent.py prints a cited answer, offline."""
+    example = Path(__file__).resolve().parents[2] / "examples/agents/agno_agent.py"
+
+    result = subprocess.run([sys.executable, example], capture_output=True, text=True, check=True)
+
+    assert result.stdout.startswith("hint: ['warranty.md']\n")
+    assert "[2] conditions.md" in result.stdout
+    assert result.stdout.endswith("stored messages: ['user', 'assistant', 'tool', 'assistant']\n")

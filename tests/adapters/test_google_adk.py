@@ -6,6 +6,8 @@ import asyncio
 import base64
 import gc
 import logging
+import subprocess
+import sys
 import warnings
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -40,6 +42,7 @@ from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.adapter_contract.base import images, tool_text
 from agent_rag.testing.chat import call, spoken
 from agent_rag.testing.knowledge import PIXEL, hit
+from tests.shared import ROOT
 
 
 class ScriptedModel(BaseLlm):
@@ -165,7 +168,7 @@ class TestSyncGoogleADK(TestGoogleADK):
 
 
 async def test_what_is_yielded_is_stored() -> None:
-    """Probe: an event that a plugin changes on its way to the caller is kept like that, so a hint has no place there."""
+    """Probe: an event that a plugin changes on its way out is kept like that, so a hint has no place there."""
 
     class Marking(BasePlugin):
         async def on_event_callback(self, *, invocation_context: Any, event: Event) -> Event:
@@ -368,3 +371,14 @@ async def test_an_adk_model_reranks() -> None:
     assert [result.document_id for result in reranked.results] == ["b", "a"]
     assert not reranked.degraded
     assert GoogleADKRAG([FactBase()], rerank_model=ScriptedModel(script=script)).rag.mode == "agentic"
+
+
+def test_the_example_runs() -> None:
+    """examples/agents/google_adk_agent.py prints the hint, a cited answer, and a clean history."""
+    example = ROOT / "examples/agents/google_adk_agent.py"
+
+    result = subprocess.run([sys.executable, example], capture_output=True, text=True, check=True)
+
+    assert result.stdout.startswith("hint: ['warranty.md']\n")
+    assert "[2] conditions.md" in result.stdout
+    assert result.stdout.endswith("stored events: ['user', 'assistant', 'assistant', 'assistant']\n")

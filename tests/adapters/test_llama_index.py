@@ -37,8 +37,7 @@ pytestmark = [
     # ReActAgent asks its context whether it runs.
     pytest.mark.filterwarnings("ignore:is_running called from within a step"),
     # The workflow base class looks at every attribute of an agent, also at those that Pydantic has deprecated.
-    pytest.mark.filterwarnings("ignore::pydantic.PydanticDeprecatedSince20"),
-    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211"),
+    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning"),
 ]
 
 

@@ -6,6 +6,8 @@ import asyncio
 import gc
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, get_args
 
@@ -48,6 +50,7 @@ from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.adapter_contract.base import images, tool_text
 from agent_rag.testing.chat import call, spoken
 from agent_rag.testing.knowledge import PIXEL, hit
+from tests.shared import ROOT
 
 set_tracing_disabled(True)
 
@@ -249,7 +252,9 @@ async def test_persist_without_a_session_shows_the_hint_and_says_so(caplog: pyte
         await attached.run("hello")
 
     assert [spoken(messages).count("FACT(hello)") for messages in model.inputs] == [1, 1]
-    assert [record.message for record in caplog.records] == ["persist_hint needs a session: the hint is shown, but not kept"]
+    assert [record.message for record in caplog.records] == [
+        "persist_hint needs a session: the hint is shown, but not kept"
+    ]
 
 
 async def test_persist_searches_once_and_reads_as_the_caller() -> None:
@@ -439,7 +444,9 @@ async def test_fields_of_the_stores_are_offered() -> None:
 @pytest.mark.parametrize("arguments", ["[1]", '"text"', "nonsense{"])
 async def test_arguments_that_are_no_object_do_not_end_the_run(arguments: str) -> None:
     """The model is told, by us or by the SDK, and goes on."""
-    model = ScriptedChatModel(ChatReply(tool_calls=[{"id": "1", "name": "search_knowledge", "arguments": arguments}]), "done")
+    model = ScriptedChatModel(
+        ChatReply(tool_calls=[{"id": "1", "name": "search_knowledge", "arguments": arguments}]), "done"
+    )
 
     result = await attach(Agent("a", model=ScriptedModel(model)), FactBase()).run("hello")
 
@@ -457,3 +464,14 @@ async def test_a_model_of_the_sdk_reranks() -> None:
     assert [result.document_id for result in reranked.results] == ["b", "a"]
     assert not reranked.degraded
     assert OpenAIAgentsRAG([FactBase()], rerank_model=ScriptedModel(script)).rag.mode == "agentic"
+
+
+def test_the_example_runs() -> None:
+    """examples/agents/openai_agents_agent.py prints the hint, a cited answer, and a clean history."""
+    example = ROOT / "examples/agents/openai_agents_agent.py"
+
+    result = subprocess.run([sys.executable, example], capture_output=True, text=True, check=True)
+
+    assert result.stdout.startswith("hint: ['warranty.md']\n")
+    assert "[2] conditions.md" in result.stdout
+    assert result.stdout.endswith("stored items: ['user', 'function_call', 'function_call_output', 'assistant']\n")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -37,6 +39,7 @@ from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.adapter_contract.base import images, tool_text
 from agent_rag.testing.chat import call, spoken
 from agent_rag.testing.knowledge import PIXEL, hit
+from tests.shared import ROOT
 
 
 def model_of(script: ScriptedChatModel) -> FunctionModel:
@@ -255,7 +258,7 @@ async def test_a_reminder_of_another_capability_hides_no_hint(scope: Any) -> Non
 
 @pytest.mark.parametrize("persist", [False, True])
 async def test_a_turn_goes_on_after_an_approval(persist: bool) -> None:
-    """When a human approves a tool call, the rest of the turn sees the hint once, and at most one more search is made."""
+    """When a human approves a tool call, the rest of the turn sees the hint once, after at most one more search."""
     base, model = FactBase(), ScriptedChatModel(call("order"), "done")
     own = wrapped([static(base, persist_hint=persist)])
     agent = Conversation(model, own, output_type=[str, DeferredToolRequests])
@@ -380,3 +383,14 @@ async def test_a_pydantic_ai_model_reranks() -> None:
     assert [result.document_id for result in reranked.results] == ["b", "a"]
     assert not reranked.degraded
     assert PydanticAIRAG([FactBase()], rerank_model=model_of(script)).rag.mode == "agentic"
+
+
+def test_the_example_runs() -> None:
+    """examples/agents/pydantic_ai_agent.py prints the hint, a cited answer, and a clean history."""
+    example = ROOT / "examples/agents/pydantic_ai_agent.py"
+
+    result = subprocess.run([sys.executable, example], capture_output=True, text=True, check=True)
+
+    assert result.stdout.startswith("hint: ['warranty.md']\n")
+    assert "[2] conditions.md" in result.stdout
+    assert result.stdout.endswith("stored parts: ['user-prompt', 'tool-call', 'tool-return', 'text']\n")

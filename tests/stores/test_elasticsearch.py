@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from importlib.metadata import version
@@ -19,7 +21,7 @@ from agent_rag.stores.base import RetrieveRequest
 from agent_rag.testing import StoreContract, record
 from agent_rag.testing.records import document
 from agent_rag.testing.store_contract import MakeStore
-from tests.shared import needs_shared, retrieval_set
+from tests.shared import ROOT, needs_shared, retrieval_set
 from tests.standins.elasticsearch_server import ElasticsearchServer
 from tests.stores.bm25s_agreement import agreement
 from tests.stores.races import assert_one_version_is_seen
@@ -42,8 +44,22 @@ def server() -> Iterator[str]:
     if SERVER:
         yield SERVER
         return
-    with ElasticsearchServer(version=VERSION) as standin:
-        yield standin.url
+    # In a process of its own, so that the event loop of the store does not wait for the stand-in's work.
+    command = [sys.executable, "-c", _STANDIN, VERSION]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.communicate()  # it ends when its input does
+
+
+_STANDIN = """
+import sys
+from tests.standins.elasticsearch_server import ElasticsearchServer
+
+with ElasticsearchServer(version=sys.argv[1]) as server:
+    print(server.url, flush=True)
+    sys.stdin.read()
+"""
 
 
 class TestElasticsearch(StoreContract):

@@ -29,6 +29,7 @@ from tests.stores.races import assert_one_version_is_seen
 pytest.importorskip("pymongo", reason="pip install 'agent-rag-middleware[mongodb]' to run this")
 
 from agent_rag.stores import _mongodb_writer
+from agent_rag.stores._mongodb_view import View
 from agent_rag.stores._mongodb_writer import Writer
 from agent_rag.stores.mongodb import MongoDBStore
 from tests.standins.mongodb_server import MongoDBServer, MongoError
@@ -231,14 +232,24 @@ async def test_any_collection_name_works(store: MongoDBStore, name: str) -> None
 
 
 async def test_collections_of_others_are_not_ours(standin: MongoDBServer, store: MongoDBStore) -> None:
-    """A collection that this package did not make does not exist for it, and is not touched."""
+    """A collection that this package did not make does not exist for it, is not touched, and not taken over."""
     async with MongoDBStore(standin.uri, "rag") as other:
         await other._connection.database["theirs"].insert_one({"x": 1})
 
     await store.delete_collection("theirs")
+    with pytest.raises(ConfigurationError, match=r"'theirs'.*another program"):
+        await store.create_collection("theirs", 4)
 
     assert await store.list_collections() == ["c"]
     assert len(documents_of(standin, "theirs")) == 1
+
+
+async def test_too_many_dimensions_are_refused(store: MongoDBStore) -> None:
+    """With the limit, and nothing is made."""
+    with pytest.raises(ConfigurationError, match="8,192"):
+        await store.create_collection("wide", 8_193)
+
+    assert await store.list_collections() == ["c"]
 
 
 @pytest.mark.parametrize(("distance", "scores"), [("euclidean", [0.0, -(5**0.5)]), ("dotProduct", [1.0, 0.0])])
@@ -391,6 +402,34 @@ async def test_a_crash_leaves_one_version(
     assert counts == [count, count]
     assert held == 1 + 1 + 3 + 5 + 1  # info, head, both versions, one log entry
     assert len(documents_of(standin)) == 1 + 1 + count
+
+
+async def test_a_version_that_is_published_during_a_search_is_found(
+    store: MongoDBStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search leaves out what is pending when it begins; when that takes the place of a version, it begins again."""
+    await store.replace("c", [document()], [record("doc", n, f"pear old {n}") for n in range(3)])
+    staged, may_publish = asyncio.Event(), asyncio.Event()
+    publish, begin = Writer._publish, View.begin
+
+    async def late(self: Writer, *arguments: Any, **options: Any) -> int:
+        staged.set()
+        await may_publish.wait()
+        return await publish(self, *arguments, **options)
+
+    async def begin_before(self: View) -> None:
+        await begin(self)
+        may_publish.set()
+        await writing
+
+    monkeypatch.setattr(Writer, "_publish", late)
+    writing = asyncio.create_task(store.replace("c", [document()], [record("doc", n, f"pear {n}") for n in range(2)]))
+    await staged.wait()
+    monkeypatch.setattr(View, "begin", begin_before)
+
+    hits = await store.search("c", EAST)
+
+    assert [hit.chunk.text for hit in hits] == ["pear 0", "pear 1"]
 
 
 async def test_a_writer_that_was_cleared_away_gives_up(

@@ -211,6 +211,14 @@ async def test_other_distances_have_their_own_scores(
     assert [hit.score for hit in hits] == pytest.approx(scores, abs=1e-6)
 
 
+async def test_too_many_dimensions_are_refused(store: TcVectorStore) -> None:
+    """With the limit, and nothing is made."""
+    with pytest.raises(ConfigurationError, match="4,096"):
+        await store.create_collection("wide", 4_097)
+
+    assert await store.list_collections() == ["c"]
+
+
 async def test_more_hits_than_the_database_gives_are_refused(store: TcVectorStore) -> None:
     """Above 16,384, with the limit and what to do."""
     assert await store.search("c", EAST, 16_384) == []
