@@ -40,6 +40,8 @@ class Answer(BaseModel):
     model: str
     """Name of the model; the offline one is called ``extractive``."""
     citations: list[CitedSource]
+    error: str | None = None
+    """Why nothing could be searched."""
 
 
 async def answer(
@@ -60,6 +62,7 @@ async def answer(
     parameters = RAGMiddleware.Parameters(mode="agentic", top_k=top_k, score_threshold=threshold)
     messages: list[ChatMessage] = [system(INSTRUCTIONS), user(question)]
     run = await run_agent(chosen, messages, middleware=RAGMiddleware([kb], parameters))
+    failures = [m.text for m in run.messages if getattr(m.artifact, "is_error", False)]
     cited = {int(number) for number in _NUMBER.findall(run.text)}
     return Answer(
         text=run.text,
@@ -77,6 +80,7 @@ async def answer(
             for citation in run.citations
             if citation.number in cited
         ],
+        error=failures[0] if failures and not run.citations else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .ingestion import IngestReport
     from .migrate import CopyReport
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _STAGES = ("parse", "store")
 _SHOWN_UNCHANGED = 20
 
@@ -47,8 +49,8 @@ def show_report(report: IngestReport, *, as_json: bool) -> None:
         if hidden and file.outcome == "unchanged":
             continue
         note = "; ".join([*([file.reason] if file.reason else []), *file.warnings])
-        outcome = Text(file.outcome, style=styles.get(file.outcome, ""))
-        table.add_row(Text(file.document_id), outcome, str(file.chunks or ""), Text(note))
+        outcome = _text(file.outcome, style=styles.get(file.outcome, ""))
+        table.add_row(_text(file.document_id), outcome, str(file.chunks or ""), _text(note))
     console = _console()
     if table.row_count:
         console.print(table)
@@ -70,8 +72,8 @@ def show_results(results: Sequence[VectorSearchResult], *, as_json: bool) -> Non
         title = f"[{number}] {result.chunk.source}{place}"
         signals = result.signals.model_dump(exclude_none=True)
         scores = ", ".join(f"{name} {value:.3f}" for name, value in {"score": result.score, **signals}.items())
-        console.print(Text(title, style="bold"), Text(f"({scores})", style="dim"))
-        console.print(Text(result.chunk.text.strip()), soft_wrap=True)
+        console.print(_text(title, style="bold"), _text(f"({scores})", style="dim"))
+        console.print(_text(result.chunk.text.strip()), soft_wrap=True)
         console.print()
 
 
@@ -81,11 +83,11 @@ def show_answer(answer: Answer, *, as_json: bool) -> None:
         show_json(answer)
         return
     console = _console()
-    console.print(Text(answer.text), soft_wrap=True)
+    console.print(_text(answer.text), soft_wrap=True)
     if answer.citations:
         console.print()
     for citation in answer.citations:
-        console.print(Text(citation.label), soft_wrap=True)
+        console.print(_text(citation.label), soft_wrap=True)
 
 
 def show_documents(documents: Sequence[DocumentSummary], *, as_json: bool) -> None:
@@ -96,7 +98,7 @@ def show_documents(documents: Sequence[DocumentSummary], *, as_json: bool) -> No
     table = Table("document", "title", "chunks", "uri")
     for document in documents:
         row = (document.document_id, document.title or "", str(document.chunk_count), document.uri or "")
-        table.add_row(*map(Text, row))
+        table.add_row(*map(_text, row))
     console = _console()
     console.print(table if documents else "no documents")
 
@@ -108,7 +110,7 @@ def show_deleted(removed: Mapping[str, int], *, as_json: bool) -> None:
         return
     for document_id, count in removed.items():
         said = f"deleted {document_id} ({count} chunks)" if count else f"{document_id} is not in this knowledge base"
-        _console().print(Text(said))
+        _console().print(_text(said))
 
 
 def show_copied(report: CopyReport, *, as_json: bool) -> None:
@@ -128,7 +130,7 @@ def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
     for finding in findings:
         style = "green" if finding.ok else "red" if finding.required else "yellow"
         state = Text("ok" if finding.ok else "missing", style=style)
-        table.add_row(finding.kind, Text(finding.name), state, Text(finding.detail))
+        table.add_row(finding.kind, _text(finding.name), state, _text(finding.detail))
     _console().print(table)
 
 
@@ -164,6 +166,11 @@ def _bars(quiet: bool) -> Progress:
     columns = (TextColumn("{task.description:>6}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     shown = sys.stderr.isatty() and not quiet
     return Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True)
+
+
+def _text(value: str, style: str = "") -> Text:
+    """`value` as it is, but for control characters, which a terminal would obey."""
+    return Text(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", value), style=style)
 
 
 def _console() -> Console:

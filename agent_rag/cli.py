@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import json
 import logging
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from . import _console as console
+from ._extras import DISTRIBUTION
 from .config import KnowledgeBaseSettings, Settings, knowledge_base_from, load_settings, open_store
 from .errors import AgentRAGError, redact
 from .knowledge import KnowledgeBase
@@ -47,8 +50,17 @@ ChunkSize = Annotated[int | None, typer.Option("--chunk-size", min=50, help="Cha
 Overlap = Annotated[int | None, typer.Option("--overlap", min=0, help="Characters that neighbouring chunks share.")]
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"agent-rag {version(DISTRIBUTION)}")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what happens on standard error.")] = False,
 ) -> None:
     logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(levelname)s %(message)s")
@@ -56,7 +68,7 @@ def _options(
 
 @app.command()
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Files and directories.")],
+    paths: Annotated[list[str], typer.Argument(help="Files and directories.")],
     kb: Base = None,
     config: Config = None,
     store: StoreURI = None,
@@ -70,12 +82,14 @@ def ingest(
 ) -> None:
     """Add files to a knowledge base; what has not changed is skipped."""
     options = {"include": include or (), "exclude": exclude or (), "recursive": recursive, "strict": strict}
-    _load([*paths], options, kb, config, store, chunk_size, overlap, as_json)
+    _load(paths, options, kb, config, store, chunk_size, overlap, as_json)
 
 
 @app.command()
 def sync(
-    directory: Annotated[Path, typer.Argument(help="Directory that the knowledge base shall mirror.")],
+    directory: Annotated[
+        Path, typer.Argument(help="Directory that the knowledge base shall mirror.", exists=True, file_okay=False)
+    ],
     kb: Base = None,
     config: Config = None,
     store: StoreURI = None,
@@ -95,7 +109,7 @@ def sync(
         "prune": True,
         "max_prune_share": 1.0 if force else 0.5,
     }
-    _load([directory], options, kb, config, store, chunk_size, overlap, as_json)
+    _load([str(directory)], options, kb, config, store, chunk_size, overlap, as_json)
 
 
 @app.command()
@@ -147,6 +161,8 @@ def ask(
 
         result = await answer(base, question, top_k=top_k, threshold=settings.score_threshold, offline=offline)
         console.show_answer(result, as_json=as_json)
+        if result.error:
+            raise typer.Exit(1)
 
     _run(work, kb, config, store, as_json)
 
@@ -201,7 +217,10 @@ def copy(
         to_uri, _, renamed = target.partition("#")
         if not collection:
             _stop(f"{redact(source)!r} names no collection; add #COLLECTION", as_json)
-        async with store_from_uri(from_uri) as old, store_from_uri(to_uri) as new:
+        old = store_from_uri(from_uri)
+        # An embedded folder can be opened only once; blocks of one store may be nested.
+        new = old if to_uri == from_uri else store_from_uri(to_uri)
+        async with old, new:
             with console.progress("copy", quiet=as_json) as advance:
                 report = await copy_collection(old, collection, new, renamed or collection, on_progress=advance)
         console.show_copied(report, as_json=as_json)
@@ -269,15 +288,18 @@ def doctor(config: Config = None, as_json: AsJSON = False) -> None:
 
 def main() -> None:
     """Entry point of ``agent-rag``."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show a character gets a substitute
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app(standalone_mode=True)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)  # noqa: T201
+        print("interrupted; what was stored is kept, run it again to go on", file=sys.stderr)  # noqa: T201
         sys.exit(130)
 
 
 def _load(
-    paths: list[Path],
+    paths: list[str],
     options: dict[str, Any],
     kb: str | None,
     config: Path | None,
@@ -286,16 +308,21 @@ def _load(
     overlap: int | None,
     as_json: bool,
 ) -> None:
+    if not all(paths):
+        _stop("a path is empty; an unset variable of a script looks like this", as_json)
+
     async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
         from .chunkers import AutoChunker
 
         given = {"chunk_size": chunk_size, "overlap": overlap}
+        if overlap is None and chunk_size is not None:
+            given["overlap"] = min(100, chunk_size // 10)
         chunker = AutoChunker({name: value for name, value in given.items() if value is not None})
         with console.progress_of_load(quiet=as_json) as on_event:
             report = await base.ingest(paths, chunker=chunker, on_event=on_event, **options)
         console.show_report(report, as_json=as_json)
         if not report.files:
-            _stop(f"no file found in {', '.join(map(str, paths))}", as_json)
+            _stop(f"no file found in {', '.join(paths)}", as_json)
         if not report.ok:
             raise typer.Exit(1)
 

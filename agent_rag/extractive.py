@@ -81,7 +81,7 @@ class ExtractiveChatModel:
             return ChatReply(tool_calls=[ToolCall(id="extractive_1", name=tool.name, arguments=arguments)])
         quotes = self._quotes(question, list(_passages(later)))
         if not quotes:
-            return ChatReply(text=f"{NOT_FOUND}\n{DISCLAIMER}")
+            return ChatReply(text=f"{_failure(later) or NOT_FOUND}\n{DISCLAIMER}")
         lines = [f"“{unit.quote}” [{unit.number}]" for unit in quotes]
         return ChatReply(text="\n".join([*lines, DISCLAIMER]))
 
@@ -126,6 +126,12 @@ class ExtractiveChatModel:
 
 def _is_ask(message: ChatMessage) -> bool:
     return message.role == "user" and message.name != HINT_NAME
+
+
+def _failure(messages: Iterable[ChatMessage]) -> str | None:
+    """What a search tool said when it could not search; None when it could."""
+    failed = (message.text for message in messages if getattr(message.artifact, "is_error", False))
+    return next((f"No answer, because nothing could be searched. {text}" for text in failed), None)
 
 
 def _passages(messages: Iterable[ChatMessage]) -> Iterator[_Passage]:

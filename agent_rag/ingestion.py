@@ -376,6 +376,8 @@ class _Run:
         if indexed:
             return file
         reason = "; ".join(warnings) or "no text in it"
+        if prepared.outcome == "replaced":
+            reason += "; its earlier version was removed"
         return file.model_copy(update={"outcome": "skipped", "reason": reason, "warnings": []})
 
     # --- pruning ---
@@ -432,6 +434,8 @@ def _sources(
     items: Sequence[PathLike | SourceBase], include: Sequence[str], exclude: Sequence[str], recursive: bool
 ) -> list[SourceBase]:
     """Directories each become a source; files together become one. Ids are relative to what all paths share."""
+    if any(not isinstance(item, SourceBase) and not os.fspath(item) for item in items):
+        raise SourceError("a path to ingest is empty; an unset variable of a script looks like this")
     paths = [Path(item) for item in items if not isinstance(item, SourceBase)]
     folders = [path for path in paths if path.is_dir()]
     files = [path for path in paths if not path.is_dir()]

@@ -21,6 +21,7 @@ from .documents import (
     VectorSearchResult,
     scope_key,
     storable_metadata,
+    storable_text,
 )
 from .embeddings.base import EmbeddingModelBase
 from .errors import (
@@ -79,7 +80,7 @@ class KnowledgeBase:
             collection: Created on the first write, sized to the model.
             metadata_filter: Scope of this handle, as field -> scalar: part of every record's identity, forced onto
                 every record written, required of every record read, listed or deleted. A callable is asked at each
-                operation. None: no scope; reads see every scope.
+                operation and must give a scope. None: no scope; reads and deletes see every scope.
             fusion: How hybrid search combines its two lists: "convex" (min-max, weighted), "rrf" or "dbsf".
             keyword_weight: Share of the keyword score in "convex" hybrid search; default: the model's.
             candidates: Length of each list that is fused.
@@ -89,6 +90,14 @@ class KnowledgeBase:
         """
         if not name or not collection:
             raise ConfigurationError(f"a KnowledgeBase needs a name and a collection, got {name=} {collection=}")
+        if not (metadata_filter is None or callable(metadata_filter) or isinstance(metadata_filter, Mapping)):
+            raise ConfigurationError(
+                f"metadata_filter is {metadata_filter!r}; pass a mapping, or a function giving one"
+            )
+        if embedding_model is not None and not (callable(embedding_model) and hasattr(embedding_model, "dimensions")):
+            raise ConfigurationError(
+                f"embedding_model is a {type(embedding_model).__name__}; it needs `dimensions` and an awaitable call"
+            )
         if keyword_weight is not None and not 0 <= keyword_weight <= 1:
             raise ConfigurationError(f"keyword_weight is {keyword_weight}; it is a share, from 0 to 1")
         self.name = name
@@ -130,8 +139,12 @@ class KnowledgeBase:
     @property
     def metadata_filter(self) -> dict[str, Any] | None:
         """The scope as it is now; a callable is asked."""
-        scope = self._metadata_filter() if callable(self._metadata_filter) else self._metadata_filter
-        return dict(scope) if scope else None
+        if not callable(self._metadata_filter):
+            return dict(self._metadata_filter) if self._metadata_filter else None
+        scope = self._metadata_filter()
+        if not scope:  # a forgotten return must not open every scope
+            raise ConfigurationError(f"the scope function of {self.name!r} gave {scope!r}; it must give a mapping")
+        return dict(scope)
 
     # --- writing ---
 
@@ -234,6 +247,7 @@ class KnowledgeBase:
 
         Raises: ValueError: an id occurs twice.
         """
+        _check_list("document_ids", document_ids)
         reject_duplicates(document_ids)
         scope = as_filter(self.metadata_filter)
         removed = await self._if_there(0, lambda: self._store.delete_documents(self.collection, document_ids, scope))
@@ -280,6 +294,9 @@ class KnowledgeBase:
         """
         mode = mode or self.default_mode
         self._check_mode(mode)
+        _check_number("top_k", top_k, int)
+        if score_threshold is not None:
+            _check_number("score_threshold", score_threshold, int | float)
         self.limits.check("results", top_k, f"top_k of a search in {self.name!r}")
         texts, blocks = self._usable(queries)
         if top_k <= 0 or not (texts or (blocks and mode != "keyword")):
@@ -308,6 +325,7 @@ class KnowledgeBase:
 
         Raises: ValueError: an id is not of that form.
         """
+        _check_list("chunk_ids", chunk_ids)
         scope = self.metadata_filter
         keys = [ChunkKey.from_chunk_id(chunk_id, scope=scope_key(scope)) for chunk_id in chunk_ids]
         records: list[VectorRecord] = await self._if_there(
@@ -425,14 +443,16 @@ class KnowledgeBase:
 
     def _usable(self, queries: Query | Sequence[Query]) -> tuple[list[str], list[DataBlock]]:
         """Texts, cut to their limit, and the images that the model can embed."""
-        items = [queries] if isinstance(queries, str | TextBlock | DataBlock) else list(queries)
+        items = [queries] if isinstance(queries, str | TextBlock | DataBlock) else list(queries or ())
         texts, blocks = [], []
         for item in items:
+            if not isinstance(item, str | TextBlock | DataBlock):
+                raise ConfigurationError(f"a query is text, a TextBlock or a DataBlock, got a {type(item).__name__}")
             if isinstance(item, DataBlock):
                 if self._embedder.multimodal:
                     blocks.append(item)
                 continue
-            text = item if isinstance(item, str) else item.text
+            text = storable_text(item if isinstance(item, str) else item.text)
             limit = self.limits.query_characters
             if len(text) > limit:
                 logger.warning("query of %d characters cut to query_characters=%d", len(text), limit)
@@ -523,3 +543,13 @@ class KnowledgeBase:
             if summary.document_id != path and (summary.document_id == spelled or summary.uri == uri):
                 return summary.document_id
         return None
+
+
+def _check_number(name: str, value: object, kind: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, kind) or value != value:
+        raise ConfigurationError(f"{name} is {value!r}; it is a number")
+
+
+def _check_list(name: str, value: object) -> None:
+    if isinstance(value, str | bytes):
+        raise ConfigurationError(f"{name} is the single text {value!r}; pass a list of ids")

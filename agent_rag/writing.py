@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from .content import DataBlock
-from .documents import Chunk, DocumentSummary, is_blank, storable_metadata
+from .content import DataBlock, TextBlock
+from .documents import Chunk, DocumentSummary, is_blank, storable_metadata, storable_text
 from .embeddings.base import EmbeddingInput, EmbeddingMode, EmbeddingModelBase
 from .errors import ConfigurationError, EmbeddingAuthError, EmbeddingError, EmbeddingTimeoutError
 from .limits import Limits
@@ -147,7 +147,7 @@ def prepare(
         size = len(chunk.text)
         limits.check("chunk_characters", size, f"chunk {index} of document {document.document_id[:80]!r}")
         metadata = storable_metadata({**document.metadata, **chunk.metadata, **(scope or {})})
-        update = {
+        update: dict[str, Any] = {
             "metadata": metadata,
             "chunk_index": index,
             "total_chunks": len(kept),
@@ -155,6 +155,8 @@ def prepare(
             "title": chunk.title or document.title,
             "uri": chunk.uri or document.uri,
         }
+        if isinstance(chunk.content, TextBlock) and (clean := storable_text(chunk.content.text)) != chunk.content.text:
+            update["content"] = TextBlock(text=clean)
         chunks.append(chunk.model_copy(update=update))
     return document.model_copy(update={"chunks": chunks, "metadata": document_metadata})
 

@@ -182,6 +182,34 @@ def test_ask_quotes_and_cites_offline(files: Path) -> None:
     assert unknown["citations"] == []
 
 
+def test_small_chunks_and_version(files: Path) -> None:
+    """--chunk-size alone scales the overlap; --version answers; an empty path is refused."""
+    assert run("ingest", "docs", "--chunk-size", "60").exit_code == 0
+    assert run("--version").stdout.startswith("agent-rag 0.")
+    assert "a path is empty" in run("ingest", "").output
+
+
+def test_ask_says_that_it_could_not_search(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dead embedding endpoint is no "not found": the answer says so and the exit code is 1."""
+    run("ingest", "docs", "--store", "qdrant:dead")
+    (files / "agent-rag.toml").write_text(
+        '[knowledge_bases.default]\nstore = "qdrant:dead"\nembedding = "openai:x"\ndimensions = 256\n'
+    )
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+
+    result = run("ask", "--offline", "What is the gateway timeout?")
+
+    assert result.exit_code == 1
+    assert "nothing could be searched" in result.output
+
+
+def test_control_characters_do_not_reach_the_terminal(files: Path) -> None:
+    """A file name cannot colour the terminal."""
+    (files / "docs/esc\x1b[31mred.txt").write_text("text")
+
+    assert "\x1b[31m" not in run("ingest", "docs").stdout
+
+
 @pytest.mark.slow
 def test_an_interrupted_ingest_can_be_run_again(files: Path) -> None:
     """SIGINT ends it within 5 seconds with code 130 and leaves no lock; the next run completes. (I17)"""

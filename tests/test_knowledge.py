@@ -546,3 +546,60 @@ class TestWriting:
 
         with pytest.raises(StoreError):
             await kb.insert_document(chunks("a"), "d")
+
+
+class TestMistakes:
+    """What a newcomer gets wrong is a clear error before anything happens."""
+
+    @pytest.mark.parametrize("scope", [None, {}])
+    async def test_a_scope_function_that_gives_nothing_opens_nothing(self, memory: VectorStoreBase, scope: Any) -> None:
+        """A forgotten return is refused, for reads and writes, so that it cannot show every tenant's documents."""
+        await base(memory, metadata_filter={"t": "a"}).insert_document(chunks("secret"), "d")
+        careless = base(memory, metadata_filter=lambda: scope)
+
+        for operation in (careless.search("secret"), careless.list_documents(), careless.delete_document("d")):
+            with pytest.raises(ConfigurationError, match="scope function of 'kb' gave"):
+                await operation
+
+    async def test_a_single_id_is_not_a_list_of_letters(self, memory: VectorStoreBase) -> None:
+        """delete_documents("ab") deletes neither "a" nor "b"."""
+        kb = base(memory)
+        await kb.insert_document(chunks("text"), "a")
+
+        with pytest.raises(ConfigurationError, match="pass a list of ids"):
+            await kb.delete_documents("ab")
+        with pytest.raises(ConfigurationError, match="pass a list of ids"):
+            await kb.fetch("a:0")
+        assert len(await kb.list_documents()) == 1
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"queries": "x", "top_k": "5"}, "top_k is '5'"),
+            ({"queries": "x", "top_k": True}, "top_k is True"),
+            ({"queries": "x", "score_threshold": float("nan")}, "score_threshold is nan"),
+            ({"queries": [5]}, "a query is text"),
+            ({"queries": "x", "mode": "magic"}, "use hybrid, semantic or keyword"),
+        ],
+    )
+    async def test_wrong_arguments_of_search(
+        self, memory: VectorStoreBase, arguments: dict[str, Any], message: str
+    ) -> None:
+        """The error names the argument and its value."""
+        with pytest.raises(ConfigurationError, match=message):
+            await base(memory).search(**arguments)
+
+    async def test_lone_surrogates_are_cleaned(self, memory: VectorStoreBase) -> None:
+        """A cut-off emoji in a query or a chunk is left out, not an error. (S09)"""
+        kb = base(memory)
+        await kb.insert_document(chunks("gate\ud800way \x00timeout"), "d")
+
+        (hit,) = await kb.search("gate\ud800way")
+
+        assert hit.chunk.text == "gateway timeout"
+
+    @pytest.mark.parametrize("model", ["nomodel", object()])
+    def test_something_that_is_no_model(self, model: Any) -> None:
+        """A wrong embedding model is refused when the handle is made."""
+        with pytest.raises(ConfigurationError, match="needs `dimensions` and an awaitable call"):
+            base(MemoryStore(), embedding_model=model)

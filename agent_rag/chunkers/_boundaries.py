@@ -41,9 +41,12 @@ class Patterns:
         self.visible = compiled(r"[^\s\p{Z}\p{Cc}\p{Default_Ignorable_Code_Point}\u2800]")
         # Joiners and variation selectors belong to a cluster that was cut, so a piece made of them is kept.
         self.solid = compiled(r"[^\s\p{Z}\p{Cc}\p{Default_Ignorable_Code_Point}\u2800]|[\u200c\u200d\ufe00-\ufe0f]")
-        self.paragraph = compiled(r"(?r)\n[^\S\n]*\n")
-        sentence = rf"[{_FULL_STOPS}；…]+[{_CLOSING}]*\s*|[{_STOPS}]+[{_CLOSING}]*\s+"
-        clause = rf"[{_CLAUSES}]+\s*|[,:،]\s+|\s[-–—]\s+|[—–]"
+        # Runs are bounded: searching backwards, an unbounded one makes a window of blanks cost its square.
+        self.paragraph = compiled(r"(?r)\n[^\S\n]{0,64}\n")
+        sentence = (
+            rf"[{_FULL_STOPS}；…]{{1,9}}[{_CLOSING}]{{0,9}}\s{{0,9}}|[{_STOPS}]{{1,9}}[{_CLOSING}]{{0,9}}\s{{1,9}}"
+        )
+        clause = rf"[{_CLAUSES}]{{1,9}}\s{{0,9}}|[,:،]\s{{1,9}}|\s[-–—]\s{{1,9}}|[—–]"
         self.sentence = compiled(f"(?r){sentence}")
         self.clause = compiled(f"(?r){clause}")
         self.word = compiled(rf"(?r)[\s\u200b]+|[{_SCRIPTS_WITHOUT_SPACES}](?![{_NEVER_FIRST}])")

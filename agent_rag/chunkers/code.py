@@ -178,4 +178,5 @@ def _parser(language: str) -> Parser | None:
     except MissingExtraError as error:
         logger.info("%s code is cut at lines: %s", language, error)
         return None
-    return tree_sitter.Parser(tree_sitter.Language(getattr(grammar, function)()))
+    parser: Parser = tree_sitter.Parser(tree_sitter.Language(getattr(grammar, function)()))
+    return parser

@@ -38,7 +38,7 @@ def as_object(arguments: Any) -> dict[str, Any]:
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments) if arguments.strip() else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ArgumentError('The arguments are not valid JSON; send an object such as {"query": "..."}.') from None
     if arguments is None:
         return {}

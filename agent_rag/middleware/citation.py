@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,7 @@ class Citation(BaseModel):
     location: dict[str, Any] = Field(default_factory=dict)
     """Page, slide, sheet, rows or key path, as the parser gave it."""
     heading_path: tuple[str, ...] = ()
+    """Titles above all of it."""
     span: tuple[int, int] | None = None
     """Characters in the section's text."""
     score: float
@@ -103,7 +104,7 @@ def cite(passage: Passage, number: int, *, hidden: Iterable[str] = ()) -> Citati
         uri=chunk.uri,
         knowledge_base=best.knowledge_base,
         location=location_of(metadata),
-        heading_path=tuple(passage.hits[0].chunk.heading_path),
+        heading_path=_common_path([hit.chunk.heading_path for hit in passage.hits]),
         span=passage.span,
         score=best.score,
         signals=best.signals,
@@ -111,6 +112,16 @@ def cite(passage: Passage, number: int, *, hidden: Iterable[str] = ()) -> Citati
         metadata=metadata,
         also_in=tuple(passage.also_in),
     )
+
+
+def _common_path(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The titles that stand above every hit of a passage."""
+    common: list[str] = []
+    for titles in zip(*paths, strict=False):
+        if len(set(titles)) > 1:
+            break
+        common.append(titles[0])
+    return tuple(common)
 
 
 def location_of(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -141,6 +141,8 @@ class Pipeline:
             try:
                 answer = self._scope(turn.context) if self._scope_takes_context else self._scope()
                 slot.scope = as_filter(await answer if inspect.isawaitable(answer) else answer)
+                if slot.scope is None:  # a forgotten return must not open everything
+                    raise ConfigurationError("the scope function gave nothing; And(()) says that everything is allowed")
             except Exception as error:
                 raise StageError("scope", error) from error
             slot.scope_done = True

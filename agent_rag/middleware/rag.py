@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ConfigurationError
@@ -51,7 +51,7 @@ class RAGMiddleware:
     def __init__(
         self,
         knowledge_bases: Sequence[Any] | Any,
-        parameters: RAGParameters | None = None,
+        parameters: RAGParameters | Mapping[str, Any] | None = None,
         rerank_model: Any = None,
         *,
         reranker: RerankerBase | None = None,
@@ -71,8 +71,8 @@ class RAGMiddleware:
             query_rewriter: Turns the user's words (and the model's query) into queries, seeing the conversation; see
                 `retrieval.rewrite`. When it fails, the words are used as they are.
             scope: What the caller may read: a filter, or a function of the turn's `context` (or of nothing) that gives
-                one, sync or async, asked once per turn. ANDed with every search and read; the model cannot widen it.
-                When it fails, nothing is searched.
+                one (never nothing), sync or async, asked once per turn. ANDed with every search and read; the model
+                cannot widen it. When it fails, nothing is searched.
             gate: ``gate(text) -> bool``: False skips the search of a static turn.
             on_event: Called with `HintEvent`, `ToolCallEvent` and `SearchFailed`.
             name: Of this instance, in events and where a framework wants a unique name; default ``agent_rag_<mode>``.
@@ -81,7 +81,7 @@ class RAGMiddleware:
             could not be enforced on one of them.
         """
         listed = list(knowledge_bases) if isinstance(knowledge_bases, Iterable) else [knowledge_bases]
-        self.parameters = parameters or RAGParameters()
+        self.parameters = RAGParameters.model_validate(parameters or {})
         self._bases = [Base(knowledge_base) for knowledge_base in listed]
         _check_names([base.name for base in self._bases])
         if reranker is not None and rerank_model is not None:

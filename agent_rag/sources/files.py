@@ -38,7 +38,8 @@ class DirectorySource(SourceBase):
             include: Patterns as in .gitignore, relative to `root`; none: every file with a known extension. A file that
                 a pattern names is taken whatever its extension.
             exclude: Patterns as in .gitignore; ``__pycache__``, ``node_modules`` and office lock files always are.
-            recursive: Also look into sub-directories. Links to directories are not followed.
+            recursive: Also look into sub-directories. Links to directories, and to files outside `root`, are not
+                followed.
             include_hidden: Also names that start with a dot.
             extensions: Endings to take instead of `parsers.supported_extensions()`.
             id_prefix: Put before each document id, with a ``/``.
@@ -88,8 +89,21 @@ class DirectorySource(SourceBase):
             if entry.is_dir(follow_symlinks=False):
                 if self._recursive and not self._exclude.match_file(relative + "/"):
                     yield from self._walk(path, listing)
-            elif entry.is_file() and not self._exclude.match_file(relative):
+            elif not self._exclude.match_file(relative) and self._is_ours(entry, relative, listing):
                 yield path
+
+    def _is_ours(self, entry: os.DirEntry[str], relative: str, listing: Listing) -> bool:
+        """Whether an entry is a file to read; a link must stay inside the directory."""
+        try:
+            if not entry.is_file():
+                return False
+            if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(self.root.resolve()):
+                listing.skipped.append((_printable(relative), "a link to a file outside the directory"))
+                return False
+        except (OSError, RuntimeError) as error:  # a link that leads to itself
+            listing.skipped.append((_printable(relative), f"cannot be opened: {error}"))
+            return False
+        return True
 
 
 class FileSource(SourceBase):
@@ -108,6 +122,8 @@ class FileSource(SourceBase):
             root: Document ids are relative to it; default: the folder that all files share.
         """
         self.paths = [Path(path) for path in paths]
+        if any(not str(path) for path in paths):
+            raise SourceError("a path to ingest is empty; an unset variable of a script looks like this")
         self._root = Path(root) if root is not None else None
         self._metadata = dict(metadata or {})
         self.name = name or f"files:{_uri(self._root or _common_parent(self.paths))}"
@@ -131,7 +147,7 @@ class FileSource(SourceBase):
 
 def file_item(path: Path, relative: str, *, metadata: Mapping[str, Any] | None = None) -> SourceItem:
     """The item of a file. Opening uses the name on disk; the id is its NFC form."""
-    normal = unicodedata.normalize("NFC", relative)
+    normal = unicodedata.normalize("NFC", _printable(relative))
     return SourceItem(
         document_id=normal,
         uri=_uri(path),
@@ -140,6 +156,11 @@ def file_item(path: Path, relative: str, *, metadata: Mapping[str, Any] | None =
         filename=normal,
         metadata=dict(metadata or {}),
     )
+
+
+def _printable(name: str) -> str:
+    """`name` with the bytes that are no UTF-8 written as escapes."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _uri(path: Path) -> str:

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from .._extras import needs
 from ..errors import CollectionNotFoundError, StoreError, StoreUnavailableError, redact
-from ._elasticsearch_schema import Document
+from ._elasticsearch_schema import Document, as_json
 from ._records import closed_store
 
 Refresh = bool | str
@@ -52,7 +52,7 @@ class Action:
     body: bytes
 
     @classmethod
-    def index(cls, doc_id: str, routing: str, source: Document) -> Action:
+    def index(cls, doc_id: str, routing: str, source: bytes) -> Action:
         return cls(_lines({"index": {"_id": doc_id, "routing": routing}}, source))
 
     @classmethod
@@ -262,10 +262,10 @@ def _only_if(seq_no: int, primary_term: int) -> Document:
     return {"if_seq_no": seq_no, "if_primary_term": primary_term}
 
 
-def _lines(*parts: Document) -> bytes:
-    return b"".join(
-        json.dumps(part, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n" for part in parts
-    )
+def _lines(action: Document, source: Document | bytes | None = None) -> bytes:
+    if source is None:
+        return as_json(action) + b"\n"
+    return as_json(action) + b"\n" + (source if isinstance(source, bytes) else as_json(source)) + b"\n"
 
 
 def _pieces(actions: Iterable[Action]) -> Iterator[list[Action]]:

@@ -178,17 +178,22 @@ def _filter_fields(metadata: Mapping[str, Any]) -> Document:
 # --- documents ---
 
 
+def as_json(value: Document) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkDocument:
     """A chunk before it belongs to a version."""
 
     index: int
-    source: Document
+    fields: bytes
+    """As JSON without the opening brace: a tenth of the size of the objects, and nothing for the collector to visit."""
     length: int
     """Number of tokens."""
 
     @classmethod
-    def of(cls, record: VectorRecord, vector: Sequence[float]) -> ChunkDocument:
+    def of(cls, record: VectorRecord, vector: list[float]) -> ChunkDocument:
         chunk = record.chunk
         words = words_of(chunk.indexed_text)
         source: Document = {
@@ -204,13 +209,14 @@ class ChunkDocument:
         if words:
             source[TEXT] = " ".join(words)
         if any(vector):
-            source[VECTOR] = list(vector)
+            source[VECTOR] = vector
         elif vector:
             source[ZERO] = True  # cosine refuses a vector of zeros
-        return cls(chunk.chunk_index, source, len(words))
+        return cls(chunk.chunk_index, as_json(source)[1:], len(words))
 
-    def in_version(self, version: str) -> Document:
-        return {**self.source, VERSION: version, WRITTEN: int(time.time() * 1000)}
+    def in_version(self, version: str) -> bytes:
+        """The source of its row."""
+        return as_json({VERSION: version, WRITTEN: int(time.time() * 1000)})[:-1] + b"," + self.fields
 
 
 def head_of_chunks(chunks: Sequence[ChunkDocument], *, given: bool) -> Head:

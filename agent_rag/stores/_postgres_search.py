@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..documents import Chunk, ChunkKey
+from ..documents import Chunk, ChunkKey, VectorSearchResult
 from ..filters import FilterLike
 from ..filters.plan import plan
+from ._driver import run_steps_async
 from ._postgres_connection import Session
 from ._postgres_filters import Values, has_range, uses_index, where
 from ._postgres_keyword import ranking_sql, term_weights
@@ -24,12 +25,12 @@ from ._postgres_vectors import (
     stored_query,
 )
 from ._postgres_writer import document_key
-from .base import Get, Keyword, Nearest, Scored, Step
+from .base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 
 _MAX_EF_SEARCH = 1_000
 """pgvector's own bound."""
-_MIN_SCAN = 20_000
-"""Vectors that a filtered search of the index looks at before it stops, at least (pgvector's default)."""
+_MAX_SCAN = 40_000
+"""Vectors that a filtered search of the index looks at before it stops."""
 _MAX_LOOKS = 10_000
 """Of the best chunks by keyword, so many are looked at one by one for those that match a filter."""
 _SAMPLE = 2_000
@@ -44,22 +45,52 @@ class Tuning:
     ef_search: int
 
 
-def search_settings(metadata_filter: FilterLike | None) -> str:
-    """Settings of the transaction of a search: the planner thinks that comparing tokens row by row costs nothing
-    (160 ms instead of 20 for a filter of 20 values at 100k chunks), so it is kept to the index where it can be."""
-    return "SET LOCAL enable_seqscan = off" if uses_index(metadata_filter) else ""
-
-
 class Search:
     """One search in one transaction."""
 
-    def __init__(self, session: Session, collection: Collection, extension: Extension | None, tuning: Tuning) -> None:
-        self._session = session
-        self._collection = collection
+    def __init__(
+        self, request: RetrieveRequest, extension: Extension | None, tuning: Tuning, *, expect_index: bool
+    ) -> None:
+        """
+        Args:
+            expect_index: Whether the collection had a vector index when it was last seen.
+        """
+        self._request = request
         self._extension = extension
         self._tuning = tuning
+        self._session: Session
+        self._collection: Collection
+        self._effort = min(max(tuning.ef_search, 2 * _list_length(request)), _MAX_EF_SEARCH)
+        unfiltered = plan(request.metadata_filter) is None
+        # The planner thinks that comparing tokens row by row costs nothing (160 ms instead of 20 for a filter of 20
+        # values at 100k chunks), so it is kept to the indexes where there are any.
+        self._without_scans = uses_index(request.metadata_filter) or (
+            unfiltered and expect_index and bool(request.vectors)
+        )
+        # A plain search needs no rank of ours, so its texts come with the ranking.
+        self._with_bodies = request.rank is None and len(request.vectors) + len(request.texts) == 1
+        self._bodies: dict[int, str] = {}
         self._ids: dict[ChunkKey, int] = {}
         self._matches: float | None = None
+
+    @property
+    def settings(self) -> str:
+        """Settings of the transaction, sent with its first message."""
+        statements = []
+        if self._without_scans:
+            statements.append("SET LOCAL enable_seqscan = off")
+        if self._request.vectors and self._extension is not None:
+            statements.append(
+                f"SET LOCAL hnsw.ef_search = {self._effort}; SET LOCAL hnsw.iterative_scan = relaxed_order; "
+                f"SET LOCAL hnsw.max_scan_tuples = {_MAX_SCAN}; SET LOCAL hnsw.scan_mem_multiplier = 8"
+            )
+        return "; ".join(statements)
+
+    async def run(self, session: Session, collection: Collection) -> list[VectorSearchResult]:
+        """The search, in a transaction with `settings`."""
+        self._session, self._collection = session, collection
+        self._bodies, self._ids, self._matches = {}, {}, None
+        return await run_steps_async(self._request, self.answer)
 
     async def answer(self, step: Step) -> Any:
         """Answer of one step of `retrieve_steps`."""
@@ -140,32 +171,25 @@ class Search:
         return await self._ranked(near, "distance", limit, values)
 
     async def _by_index(self, query: list[float], limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
+        if not self._without_scans:
+            await self._session.execute("SET LOCAL enable_seqscan = off")
+            self._without_scans = True
         dimensions = self._collection.info.dimensions
-        effort = min(max(self._tuning.ef_search, 2 * limit), _MAX_EF_SEARCH)
-        filtered = plan(metadata_filter) is not None
-        await self._session.execute(
-            f"SET LOCAL hnsw.ef_search = {effort}; SET LOCAL hnsw.iterative_scan = relaxed_order; "
-            f"SET LOCAL hnsw.max_scan_tuples = {max(_MIN_SCAN, self._collection.chunks // 5)}; "
-            "SET LOCAL hnsw.scan_mem_multiplier = 8; "
-            "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
-        )
         values = Values()
         placeholder = values.bind(query, "float4[]")
         half = dimensions if dimensions > MAX_INDEXED_DIMENSIONS else None
         order = self._distance(placeholder, half_dimensions=half)
-        condition = where(metadata_filter, "c", values)
-        wanted = max(effort, limit) if filtered or half else limit
+        # `IS TRUE` hides the filter from the index over tokens, which would find all that match.
+        condition = f"({where(metadata_filter, 'c', values)}) IS TRUE"
+        # Recall depends on how many vectors are collected, so as many that match as a plain search collects at all.
+        wanted = limit if plan(metadata_filter) is None and half is None else max(self._effort, limit)
         near = (
-            f"SELECT c.id, c.document, c.chunk_index, {self._distance(placeholder)} AS distance "
+            f"SELECT * FROM (SELECT c.id, c.document, c.chunk_index, {self._distance(placeholder)} AS distance "
             f"FROM {self._collection.chunk_table} c WHERE {condition} "
-            f"ORDER BY {order} LIMIT {values.bind(wanted, 'int8')}"
+            f"ORDER BY {order} LIMIT {values.bind(wanted, 'int8')}) AS found "
+            f"ORDER BY distance FETCH FIRST ({values.bind(limit, 'int8')}) ROWS WITH TIES"
         )
-        found = await self._ranked(near, "distance", limit, values)
-        await self._session.execute(
-            f"SET LOCAL enable_seqscan = {'off' if uses_index(metadata_filter) else 'on'}; "
-            "SET LOCAL enable_bitmapscan = on"
-        )
-        return found
+        return await self._ranked(near, "distance", limit, values)
 
     async def _keyword(self, text: str, limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
         weights = await term_weights(self._session, self._collection, text)
@@ -210,10 +234,13 @@ class Search:
     async def _ranked(self, near: str, order: str, limit: int, values: Values) -> list[Scored]:
         """The rows of `near` by score, then by key."""
         column = order.split()[0]
+        bodies, body = "", "NULL"
+        if self._with_bodies:
+            bodies, body = f"JOIN {self._collection.chunk_table} b ON b.id = n.id ", "b.body"
         rows = await self._session.fetch(
             f"WITH near AS MATERIALIZED ({near}) "
-            f"SELECT n.id, d.scope, d.document_id, n.chunk_index, n.{column} AS rank "
-            f"FROM near n JOIN {self._collection.documents} d ON d.id = n.document "
+            f"SELECT n.id, d.scope, d.document_id, n.chunk_index, n.{column} AS rank, {body} AS body "
+            f"FROM near n JOIN {self._collection.documents} d ON d.id = n.document {bodies}"
             f"ORDER BY n.{order}, d.scope, d.document_id, n.chunk_index LIMIT {values.bind(limit, 'int8')}",
             *values,
         )
@@ -224,15 +251,19 @@ class Search:
             self._ids[key] = row["id"]
             score = score_of(row["rank"], metric) if column == "distance" else row["rank"]
             found.append(Scored(key, score))
+        if self._with_bodies:
+            self._bodies |= {row["id"]: row["body"] for row in rows}
         return found
 
     async def _get(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Chunk]:
-        ids = await self._ids_of(keys)
-        rows = await self._session.fetch(
-            f"SELECT id, body FROM {self._collection.chunk_table} WHERE id = ANY($1::int4[])", ids
-        )
-        chunks = dict(await each(lambda row: (row["id"], Chunk.model_validate_json(row["body"])), rows))
-        return {key: chunks[number] for key in keys if (number := self._ids.get(key)) in chunks}
+        missing = [number for number in await self._ids_of(keys) if number not in self._bodies]
+        if missing:
+            rows = await self._session.fetch(
+                f"SELECT id, body FROM {self._collection.chunk_table} WHERE id = ANY($1::int4[])", missing
+            )
+            self._bodies |= {row["id"]: row["body"] for row in rows}
+        known = [key for key in keys if self._ids.get(key) in self._bodies]
+        return dict(await each(lambda key: (key, Chunk.model_validate_json(self._bodies[self._ids[key]])), known))
 
     async def _ids_of(self, keys: Sequence[ChunkKey]) -> list[int]:
         unknown = [key for key in keys if key not in self._ids]
@@ -255,3 +286,7 @@ class Search:
             query,
             half_dimensions=half_dimensions,
         )
+
+
+def _list_length(request: RetrieveRequest) -> int:
+    return request.limit if request.rank is None else request.candidates

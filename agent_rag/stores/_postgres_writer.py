@@ -131,13 +131,21 @@ async def remove(
         "ORDER BY d.key FOR UPDATE",
         *values,
     )
-    change = _Counts()
-    chosen = [row["id"] for row in rows]
-    await _remove_chunks(session, collection, change, "document = ANY($1::int4[])", chosen)
-    if chosen:
-        await session.execute(f"DELETE FROM {collection.documents} WHERE id = ANY($1::int4[])", chosen)
-    await _count(session, collection, change)
-    return Written(-change.chunks, 0), sorted({row["document_id"] for row in rows})
+    names = sorted({row["document_id"] for row in rows})
+    if not rows:
+        return Written(0, 0), names
+    row = await session.fetch_one(
+        f"WITH gone AS (DELETE FROM {collection.chunk_table} WHERE document = ANY($1::int4[]) RETURNING id, length), "
+        f"{_unindexed(collection)} heads AS (DELETE FROM {collection.documents} WHERE id = ANY($1::int4[])), "
+        "counted AS (SELECT count(*) AS chunks, count(*) FILTER (WHERE length > 0) AS worded, "
+        "coalesce(sum(length), 0) AS words FROM gone) "
+        f"UPDATE {collection.names.collections} c SET chunks = c.chunks - counted.chunks, "
+        "worded = c.worded - counted.worded, words = c.words - counted.words FROM counted WHERE c.id = $2 "
+        "RETURNING counted.chunks",
+        [row["id"] for row in rows],
+        collection.id,
+    )
+    return Written(row["chunks"], 0), names
 
 
 @dataclass(frozen=True)
@@ -288,15 +296,20 @@ async def _remove_chunks(
     if not values[0]:
         return []
     gone = await session.fetch(
-        f"DELETE FROM {collection.chunk_table} WHERE {condition} RETURNING id, document, length", *values
+        f"WITH gone AS (DELETE FROM {collection.chunk_table} WHERE {condition} RETURNING id, document, length), "
+        f"{_unindexed(collection)} one AS (SELECT 1) SELECT document, length FROM gone",
+        *values,
     )
-    if collection.keyword and gone:
-        await session.execute(
-            f"DELETE FROM {collection.postings} WHERE chunk = ANY($1::int4[])", [row["id"] for row in gone]
-        )
     for row in gone:
         change.add(row["length"], -1)
     return gone
+
+
+def _unindexed(collection: Collection) -> str:
+    """The part of a statement that removes the postings of the chunks that `gone` removed."""
+    if not collection.keyword:
+        return ""
+    return f"words AS (DELETE FROM {collection.postings} WHERE chunk = ANY(ARRAY(SELECT id FROM gone))), "
 
 
 async def _count(session: Session, collection: Collection, change: _Counts) -> None:

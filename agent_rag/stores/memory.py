@@ -29,8 +29,8 @@ _QUICK_CHARACTERS = 30_000
 class MemoryStore(VectorStoreBase):
     """Exact search over vectors in memory, BM25 with live statistics, every capability. Lost at exit.
 
-    Closing keeps the data, and entering again shows them. Safe for concurrent tasks and threads: a reader sees the
-    state before or after a write.
+    Closing keeps the data, and entering again shows them; blocks may be nested. Safe for concurrent tasks and threads:
+    a reader sees the state before or after a write.
     """
 
     capabilities: ClassVar[frozenset[Capability]] = NATIVE
@@ -51,16 +51,16 @@ class MemoryStore(VectorStoreBase):
         self._max_chunks = max_chunks
         self._tables: dict[str, Table] = {}
         self._lock = threading.Lock()
-        self._open = False
+        self._depth = 0
 
     async def __aenter__(self) -> Self:
-        self._open = True
+        self._depth += 1
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        self._open = False
+        self._depth -= 1
 
     # --- collections ---
 
@@ -258,7 +258,7 @@ class MemoryStore(VectorStoreBase):
         return table
 
     def _check_open(self) -> None:
-        if not self._open:
+        if self._depth <= 0:
             raise closed_store(self)
 
     def _check_room(self, growth: int) -> None:

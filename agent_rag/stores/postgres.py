@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,15 +13,14 @@ from pydantic import SecretStr
 
 from .._extras import needs
 from ..documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
-from ..errors import ConfigurationError, RecordError
+from ..errors import ConfigurationError, DimensionMismatchError, RecordError
 from ..filters import FilterLike
 from . import _postgres_reader as reader
 from . import _postgres_writer as writer
-from ._driver import run_steps_async
 from ._postgres_connection import Connections, RelationGone, Session
 from ._postgres_reader import MAX_INDEX
 from ._postgres_schema import Collection, Names, load
-from ._postgres_search import Search, Tuning, search_settings
+from ._postgres_search import Search, Tuning
 from ._postgres_server import EmbeddedServer
 from ._postgres_setup import Options, Schema, schema_script
 from ._postgres_upkeep import Upkeep
@@ -132,6 +132,9 @@ class PostgresStore(VectorStoreBase):
             ef_construction=ef_construction,
         )
         self._server: EmbeddedServer | None = None
+        self._known: dict[str, Collection] = {}
+        """As last seen; only to save a round trip, what is written or read is decided by the row of the moment."""
+        self._indexed: set[str] = set()
         self._opening = asyncio.Lock()
         self._depth = 0
         if not keyword:
@@ -231,6 +234,7 @@ class PostgresStore(VectorStoreBase):
     async def insert(self, collection: str, records: Sequence[VectorRecord]) -> None:
         def prepare(found: Collection) -> tuple[list[tuple[int, DocumentSummary]], Prepared]:
             prepared = prepare_records(collection, found.info.dimensions, records)
+            _check_indexes(prepared)
             return list(heads_of(prepared.records).values()), prepared
 
         await self._publish(collection, prepare)
@@ -245,6 +249,7 @@ class PostgresStore(VectorStoreBase):
     ) -> int:
         def prepare(found: Collection) -> tuple[list[tuple[int, DocumentSummary]], Prepared]:
             summaries, prepared = prepare_replace(collection, found.info.dimensions, documents, records, scope=scope)
+            _check_indexes(prepared)
             return [(REPLACED, summary) for summary in summaries], prepared
 
         return (await self._publish(collection, prepare)).before
@@ -288,12 +293,14 @@ class PostgresStore(VectorStoreBase):
         if request.texts and "keyword" not in self.capabilities:
             raise self._lacks("keyword")
 
+        search = Search(request, self._schema.extension, self._tuning, expect_index=collection in self._indexed)
+
         async def work(session: Session, found: Collection) -> list[VectorSearchResult]:
             self._upkeep.note(found)
-            search = Search(session, found, self._schema.extension, self._tuning)
-            return await run_steps_async(request, search.answer)
+            (self._indexed.add if found.indexed else self._indexed.discard)(collection)
+            return await search.run(session, found)
 
-        return await self._read(collection, work, settings=search_settings(request.metadata_filter))
+        return await self._read(collection, work, settings=search.settings)
 
     async def list_documents(self, collection: str, metadata_filter: FilterLike | None = None) -> list[DocumentSummary]:
         return await self._read(collection, lambda session, found: reader.summaries(session, found, metadata_filter))
@@ -353,24 +360,34 @@ class PostgresStore(VectorStoreBase):
     # --- running ---
 
     async def _publish(self, collection: str, prepare: Prepare) -> writer.Written:
-        known = await self._read(collection, _itself)
-        heads, prepared = await asyncio.to_thread(prepare, known)
-        highest = max((record.chunk.chunk_index for record in prepared.records), default=0)
-        if highest > MAX_INDEX:
-            raise RecordError(f"chunk_index {highest} is above {MAX_INDEX}; number the chunks of a document from 0")
+        known, heads, prepared = await self._prepared(collection, prepare)
         if not heads:
             return writer.Written(0, 0)
 
-        async def work(session: Session) -> tuple[Collection, writer.Written]:
+        async def work(session: Session) -> tuple[Collection, writer.Written | None]:
             found = await self._locked(session, collection)
             if found.info.dimensions != known.info.dimensions:
-                raise unknown_collection(collection)
+                return found, None
             return found, await writer.publish(session, found, heads, prepared)
 
         with self._upkeep.writing():
             found, written = await self._connections.write(work)
+        self._known[collection] = found
+        if written is None:
+            return await self._publish(collection, prepare)
         self._upkeep.note(found, written=written.touched, growth=written.growth)
         return written
+
+    async def _prepared(
+        self, collection: str, prepare: Prepare
+    ) -> tuple[Collection, list[tuple[int, DocumentSummary]], Prepared]:
+        self._check_open()
+        known = self._known.get(collection)
+        if known is not None:
+            with contextlib.suppress(DimensionMismatchError):  # another store may have made it anew
+                return known, *await asyncio.to_thread(prepare, known)
+        known = self._known[collection] = await self._read(collection, _itself)
+        return known, *await asyncio.to_thread(prepare, known)
 
     async def _remove(
         self, collection: str, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None
@@ -433,6 +450,12 @@ class PostgresStore(VectorStoreBase):
 
 async def _itself(_: Session, collection: Collection) -> Collection:
     return collection
+
+
+def _check_indexes(prepared: Prepared) -> None:
+    highest = max((record.chunk.chunk_index for record in prepared.records), default=0)
+    if highest > MAX_INDEX:
+        raise RecordError(f"chunk_index {highest} is above {MAX_INDEX}; number the chunks of a document from 0")
 
 
 def _check(value: str, allowed: Sequence[str], option: str) -> None:

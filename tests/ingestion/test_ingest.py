@@ -309,6 +309,34 @@ class TestListing:
         with pytest.raises(OSError, match="is not a directory"):
             await DirectorySource(tmp_path / "nowhere").list()
 
+    async def test_links(self, kb: KnowledgeBase, pool: ParserPool, tmp_path: Path) -> None:
+        """A link to itself or out of the directory is skipped with a reason; one inside is followed."""
+        root = write(tmp_path / "root", {"a.txt": "inside"})
+        (tmp_path / "secret.txt").write_text("outside")
+        (root / "loop.txt").symlink_to("loop.txt")
+        (root / "out.txt").symlink_to(tmp_path / "secret.txt")
+        (root / "same.txt").symlink_to("a.txt")
+
+        report = await ingest(kb, root, pool=pool)
+
+        assert {file.document_id: file.outcome for file in report.of("skipped")} == {
+            "loop.txt": "skipped", "out.txt": "skipped",
+        }  # fmt: skip
+        assert {hit.chunk.text for hit in await kb.search("inside outside", top_k=5)} == {"inside"}
+
+    async def test_a_name_that_is_no_utf8(self, kb: KnowledgeBase, pool: ParserPool, tmp_path: Path) -> None:
+        """Bytes that are no UTF-8 are written as escapes; the file is read."""
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/inv\xff.txt")).write_text("text")
+
+        report = await ingest(kb, tmp_path, pool=pool)
+
+        assert outcomes(report) == {"inv\\udcff.txt": "added"}
+
+    async def test_an_empty_path_is_refused(self, kb: KnowledgeBase, pool: ParserPool) -> None:
+        """An unset variable of a script does not ingest the working directory."""
+        with pytest.raises(SourceError, match="empty"):
+            await ingest(kb, "", pool=pool)
+
 
 class TestPruning:
     async def test_deletes_what_is_gone(self, kb: KnowledgeBase, pool: ParserPool, tmp_path: Path) -> None:
