@@ -135,8 +135,8 @@ async def remove(
     if not rows:
         return Written(0, 0), names
     row = await session.fetch_one(
-        f"WITH gone AS (DELETE FROM {collection.chunk_table} WHERE document = ANY($1::int4[]) RETURNING id, length), "
-        f"{_unindexed(collection)} heads AS (DELETE FROM {collection.documents} WHERE id = ANY($1::int4[])), "
+        f"WITH gone AS (DELETE FROM {collection.chunk_table} WHERE document = ANY($1::int4[]) RETURNING id, length)"
+        f"{_unindexed(collection)}, heads AS (DELETE FROM {collection.documents} WHERE id = ANY($1::int4[])), "
         "counted AS (SELECT count(*) AS chunks, count(*) FILTER (WHERE length > 0) AS worded, "
         "coalesce(sum(length), 0) AS words FROM gone) "
         f"UPDATE {collection.names.collections} c SET chunks = c.chunks - counted.chunks, "
@@ -296,8 +296,8 @@ async def _remove_chunks(
     if not values[0]:
         return []
     gone = await session.fetch(
-        f"WITH gone AS (DELETE FROM {collection.chunk_table} WHERE {condition} RETURNING id, document, length), "
-        f"{_unindexed(collection)} one AS (SELECT 1) SELECT document, length FROM gone",
+        f"WITH gone AS (DELETE FROM {collection.chunk_table} WHERE {condition} RETURNING id, document, length)"
+        f"{_unindexed(collection)} SELECT document, length FROM gone",
         *values,
     )
     for row in gone:
@@ -309,7 +309,7 @@ def _unindexed(collection: Collection) -> str:
     """The part of a statement that removes the postings of the chunks that `gone` removed."""
     if not collection.keyword:
         return ""
-    return f"words AS (DELETE FROM {collection.postings} WHERE chunk = ANY(ARRAY(SELECT id FROM gone))), "
+    return f", words AS (DELETE FROM {collection.postings} WHERE chunk = ANY(ARRAY(SELECT id FROM gone)))"
 
 
 async def _count(session: Session, collection: Collection, change: _Counts) -> None:

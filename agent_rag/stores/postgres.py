@@ -213,6 +213,7 @@ class PostgresStore(VectorStoreBase):
     async def delete_collection(self, name: str) -> None:
         self._check_open()
         await self._schema.drop(name)
+        self._known.pop(name, None)
 
     async def has_collection(self, name: str) -> bool:
         return await self.collection_info(name) is not None
