@@ -64,7 +64,7 @@ class PostgresStore(VectorStoreBase):
         vector: VectorChoice = "auto",
         keyword: bool = True,
         index: Literal["auto", "none"] = "auto",
-        exact_below: int = 20_000,
+        exact_below: int = 10_000,
         ef_search: int = 400,
         m: int = 16,
         ef_construction: int = 64,
