@@ -11,6 +11,7 @@ A library that is not there is left out with the command that installs it.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import re
 import shutil
@@ -99,6 +100,8 @@ def _pythons(given: list[str]) -> dict[str, str]:
         python = named.get(name, str(ENVIRONMENTS / name / "bin/python"))
         if Path(python).exists():
             found[name] = python
+        elif importlib.util.find_spec(name):
+            found[name] = sys.executable
         else:
             folder = ENVIRONMENTS.relative_to(ROOT) / name
             print(f"without {name}: python -m venv {folder} && {folder}/bin/pip install '{requirement}'")
@@ -169,6 +172,8 @@ def _generated(folder: Path) -> list[Path]:
     pages = "".join(f"<h2>Part {i}</h2><p>{sentence.format(i, i % 50) * 5}</p>" for i in range(2_000))
     (folder / "pages.html").write_text(f"<html><title>Units</title><body>{pages}</body></html>")
 
+    _write_manual(folder / "manual.pdf", [sentence.format(i, i % 50) * 4 for i in range(1_200)])
+
     document = docx.Document()
     for i in range(600):
         document.add_heading(f"Part {i}", 2) if i % 10 == 0 else document.add_paragraph(sentence.format(i, i % 50) * 4)
@@ -191,6 +196,20 @@ def _generated(folder: Path) -> list[Path]:
         sheet.append([r, f"unit {r % 97}", r * 0.25, "Oslo" if r % 2 else "Bergen", *range(r, r + 6)])
     book.save(str(folder / "readings.xlsx"))
     return sorted(folder.iterdir())
+
+
+def _write_manual(path: Path, paragraphs: list[str]) -> None:
+    """About 120 pages of running text with headings."""
+    from reportlab.lib.styles import getSampleStyleSheet
+    from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer
+
+    styles = getSampleStyleSheet()
+    flow: list[Any] = []
+    for number, paragraph in enumerate(paragraphs):
+        if number % 10 == 0:
+            flow.append(Paragraph(f"Part {number}", styles["Heading2"]))
+        flow += [Paragraph(paragraph, styles["BodyText"]), Spacer(1, 6)]
+    SimpleDocTemplate(str(path), invariant=1).build(flow)
 
 
 def _pages(path: Path) -> int:
