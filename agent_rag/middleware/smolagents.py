@@ -200,10 +200,12 @@ def _hinting(model: Any, attached: _Attached) -> Any:
     def generate_stream(self: Any, messages: list[Any], *args: Any, **options: Any) -> Iterator[Any]:
         yield from kind.generate_stream(self, attached.prepared(messages), *args, **options)
 
-    # Agents look whether a model can stream.
-    methods = {"generate": generate, **({"generate_stream": generate_stream} if hasattr(kind, "generate_stream") else {})}
+    methods = {"generate": generate, "__module__": kind.__module__}
+    if hasattr(kind, "generate_stream"):
+        # Agents look whether a model has it.
+        methods["generate_stream"] = generate_stream
     made = copy.copy(model)
-    made.__class__ = type(kind.__name__, (kind,), {**methods, "__module__": kind.__module__})
+    made.__class__ = type(kind.__name__, (kind,), methods)
     return made
 
 
@@ -269,9 +271,7 @@ def _cited(result: ToolResult) -> CitedText:
 def _hint_message(hint: Hint) -> Any:
     images = [{"type": "image", "image": image} for image in _images(hint.blocks)]
     # One text: models that flatten messages send the first part only.
-    return _models.ChatMessage(
-        role=_models.MessageRole.USER, content=[{"type": "text", "text": hint.text}, *images]
-    )
+    return _models.ChatMessage(role=_models.MessageRole.USER, content=[{"type": "text", "text": hint.text}, *images])
 
 
 def _images(blocks: Iterable[ContentBlock]) -> list[Any]:
@@ -302,7 +302,9 @@ def _history(steps: Iterable[Any]) -> Iterator[ChatMessage]:
         if isinstance(step, _memory.TaskStep):
             yield ChatMessage(role="user", content=[TextBlock(text=step.task.partition(_ARGUMENTS)[0])])
         elif isinstance(step, _memory.ActionStep) and step.is_final_answer:
-            yield ChatMessage(role="assistant", content=[TextBlock(text=str(step.action_output))])
+            # Tool-calling agents keep the answer as the observation of the last tool, code agents as the output.
+            answer = step.observations if step.action_output is None else step.action_output
+            yield ChatMessage(role="assistant", content=[TextBlock(text=str(answer or ""))])
 
 
 def _is_user(message: Any) -> bool:

@@ -209,14 +209,21 @@ class Connection:
         (row,) = self.call("query", collection, filter=condition, output_fields=["count(*)"], **self._strong)
         return int(row["count(*)"])
 
-    def scan(self, collection: str, condition: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """All rows of versions that match, a page at a time: numbers are random, so ranges of them are pages."""
+    def scan(
+        self, collection: str, condition: str, fields: Sequence[str], *, distinct: bool = True
+    ) -> Iterator[dict[str, Any]]:
+        """All rows of versions that match, a page at a time: numbers are random, so ranges of them are pages.
+
+        Args:
+            distinct: Give each id once; see `Writer.repair`.
+        """
         total = self.count(collection, f"{NUMBER} > 0" + (f" and {condition}" if condition else ""))
         pages = -(-total // _PAGE_ROWS)
         for page in range(pages):
             low, high = _NUMBER_SPACE * page // pages, _NUMBER_SPACE * (page + 1) // pages
             bounds = f"{NUMBER} > {low} and {NUMBER} <= {high}"
-            yield from self.query(collection, f"{bounds} and {condition}" if condition else bounds, fields)
+            rows = self.query(collection, f"{bounds} and {condition}" if condition else bounds, fields)
+            yield from {row[ID]: row for row in rows}.values() if distinct else rows
 
     def search(
         self, collection: str, field_name: str, query: Any, limit: int, condition: str, fields: Sequence[str]
@@ -237,7 +244,8 @@ class Connection:
             search_params={"metric_type": metric},
             **self._strong,
         )
-        return [{ID: hit[ID], "distance": hit["distance"], **hit["entity"]} for hit in hits]
+        found = {hit[ID]: {ID: hit[ID], "distance": hit["distance"], **hit["entity"]} for hit in hits}
+        return list(found.values())
 
     @property
     def _strong(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ._milvus_heads import Heads, Published
 from ._milvus_schema import (
     FREQUENCIES,
     ID,
+    NUMBER,
     NUMBER_COLUMNS,
     SPARSE,
     TERMS,
@@ -95,15 +96,25 @@ class Writer:
             yield
         return removed
 
-    def remove_leftovers(self) -> None:
-        """Remove rows that no head names, which a crash of the only writer left."""
+    def repair(self) -> None:
+        """After opening a local file, undo what a crash did to it.
+
+        Rows that no head names go. Milvus Lite 3.2 holds rows twice when it was killed while it flushed, once from the
+        segment and once from the log, and then finds them twice; a row that is written again is there once.
+        """
         chunks = self._reader.chunks_name
         if self._connection.count(chunks) == self._heads.chunks:
             return
-        ids = [row[ID] for row in self._connection.scan(chunks, "", [ID])]
+        ids = Counter(row[ID] for row in self._connection.scan(chunks, "", [ID], distinct=False))
         live = self._heads.by_number(dict.fromkeys((parse_row_id(one)[0] for one in ids), ""))
         dead = [one for one in ids if (at := parse_row_id(one))[0] not in live or not live[at[0]].head.has(at[1])]
         self._connection.delete(chunks, dead)
+        for one in dead:
+            del ids[one]
+        twice = [one for one, times in ids.items() if times > 1]
+        for start in range(0, len(twice), _PAGE):
+            rows = [{ID: one, NUMBER: parse_row_id(one)[0]} for one in twice[start : start + _PAGE]]
+            self._connection.upsert(chunks, rows, partial=True)
 
     # --- publishing ---
 

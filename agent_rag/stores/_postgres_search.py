@@ -158,7 +158,7 @@ class Search:
         self, query: list[float], limit: int, metadata_filter: FilterLike | None, ids: Sequence[int] | None
     ) -> list[Scored]:
         values = Values()
-        distance = self._distance(values.bind(query, "float4[]"))
+        distance = self._distance(query, values)
         condition = where(metadata_filter, "c", values)
         if ids is not None:
             condition = f"({condition}) AND c.id = ANY({values.bind(list(ids), 'int4[]')})"
@@ -174,17 +174,16 @@ class Search:
         if not self._without_scans:
             await self._session.execute("SET LOCAL enable_seqscan = off")
             self._without_scans = True
-        dimensions = self._collection.info.dimensions
+        half = self._collection.info.dimensions > MAX_INDEXED_DIMENSIONS
         values = Values()
-        placeholder = values.bind(query, "float4[]")
-        half = dimensions if dimensions > MAX_INDEXED_DIMENSIONS else None
-        order = self._distance(placeholder, half_dimensions=half)
+        order = self._distance(query, values, half=half)
+        distance = self._distance(query, values) if half else order
         # `IS TRUE` hides the filter from the index over tokens, which would find all that match.
         condition = f"({where(metadata_filter, 'c', values)}) IS TRUE"
         # Recall depends on how many vectors are collected, so as many that match as a plain search collects at all.
-        wanted = limit if plan(metadata_filter) is None and half is None else max(self._effort, limit)
+        wanted = limit if plan(metadata_filter) is None and not half else max(self._effort, limit)
         near = (
-            f"SELECT * FROM (SELECT c.id, c.document, c.chunk_index, {self._distance(placeholder)} AS distance "
+            f"SELECT * FROM (SELECT c.id, c.document, c.chunk_index, {distance} AS distance "
             f"FROM {self._collection.chunk_table} c WHERE {condition} "
             f"ORDER BY {order} LIMIT {values.bind(wanted, 'int8')}) AS found "
             f"ORDER BY distance FETCH FIRST ({values.bind(limit, 'int8')}) ROWS WITH TIES"
@@ -278,14 +277,8 @@ class Search:
             self._ids |= {unknown[row["position"] - 1]: row["id"] for row in rows}
         return [self._ids[key] for key in keys if key in self._ids]
 
-    def _distance(self, query: str, *, half_dimensions: int | None = None) -> str:
-        return distance_sql(
-            self._collection.info.distance,
-            self._collection.engine,
-            self._extension,
-            query,
-            half_dimensions=half_dimensions,
-        )
+    def _distance(self, query: Sequence[float], values: Values, *, half: bool = False) -> str:
+        return distance_sql(self._collection.info, self._collection.engine, self._extension, query, values, half=half)
 
 
 def _list_length(request: RetrieveRequest) -> int:

@@ -219,7 +219,7 @@ class MilvusLiteStore(VectorStoreBase):
             turn = nullcontext() if self._options.is_local else _turns[self._options.uri, name]
             reader = Reader(self._connection, info, heads(self._connection, name), turn)
             if self._options.is_local:
-                Writer(reader).remove_leftovers()
+                Writer(reader).repair()
             self._readers[name] = reader
         reader.info = info
         return reader
