@@ -20,7 +20,21 @@ USES = {
     ("cross-encoder", "sentence_transformers"): (
         "from agent_rag.retrieval.rerank_cross_encoder import CrossEncoderReranker; CrossEncoderReranker('m')"
     ),
+    ("mongodb", "pymongo"): (
+        "from agent_rag import MongoDBStore; asyncio.run(enter(MongoDBStore(uri='mongodb://h:1', database='d')))"
+    ),
+    ("tcvector", "tcvectordb"): (
+        "from agent_rag import TcVectorStore; asyncio.run(enter(TcVectorStore('http://127.0.0.1:1', api_key='k')))"
+    ),
     ("langchain", "langchain"): "import agent_rag.middleware.langchain",
+    ("pydantic-ai", "pydantic_ai"): "import agent_rag.middleware.pydantic_ai",
+    ("openai-agents", "agents"): "import agent_rag.middleware.openai_agents",
+    ("agent-framework", "agent_framework"): "import agent_rag.middleware.agent_framework",
+    ("agentscope", "agentscope"): "import agent_rag.middleware.agentscope",
+    ("strands", "strands"): "import agent_rag.middleware.strands",
+    ("llama-index", "llama_index"): "import agent_rag.middleware.llama_index",
+    ("haystack", "haystack"): "import agent_rag.middleware.haystack",
+    ("agno", "agno"): "import agent_rag.middleware.agno",
     ("mcp", "mcp"): "import agent_rag.mcp",
 }
 
