@@ -95,10 +95,10 @@ class RAGContext(_contexts.ChatCompletionContext):  # type: ignore[misc]
         # In a team the other agents' answers come as user messages too, under their names.
         asks = [message for message in new if message.source == "user"] or new
         self._ask = asks[-1] if asks else None
-        messages = await self._inner.get_messages()
+        messages = list(await self._inner.get_messages())
         self.turn = self._middlewares[0].start_turn(
             list(_blocks(self._ask.content)) if asks else None,
-            history=lambda: list(_history(messages, self._ask)),
+            history=lambda: list(_history(messages[: _last(messages, self._ask)])),
             context=context,
             supports_images=supports_images,
         )
@@ -240,10 +240,12 @@ def _blocks(content: Any) -> Iterator[ContentBlock]:
             yield DataBlock(source=Base64Source(data=part.to_base64(), media_type="image/png"))
 
 
-def _history(messages: Sequence[Any], ask: Any) -> Iterator[ChatMessage]:
+def _last(messages: Sequence[Any], ask: Any) -> int:
+    return max((index for index, message in enumerate(messages) if message == ask), default=len(messages))
+
+
+def _history(messages: Sequence[Any]) -> Iterator[ChatMessage]:
     for message in messages:
-        if message == ask or _is_hint(message):
-            continue
         if _is_user(message):
             yield ChatMessage(role="user", content=list(_blocks(message.content)))
         elif isinstance(message, _models.AssistantMessage) and isinstance(message.content, str):

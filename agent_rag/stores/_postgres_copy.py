@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Literal
@@ -22,6 +22,7 @@ Engine = Literal["pgvector", "array", "none"]
 """How a collection keeps its vectors; none for 0 dimensions."""
 
 _HEADER = b"PGCOPY\n\xff\r\n\x00" + struct.pack(">ii", 0, 0)
+_THREE_FIELDS = struct.pack(">h", 3)
 _TRAILER = struct.pack(">h", -1)
 _TEXT, _FLOAT4, _FLOAT8 = 25, 700, 701  # type oids, fixed in PostgreSQL's catalog
 _PIECE = 1 << 20
@@ -97,6 +98,15 @@ def postings(terms: Sequence[Counter[str]], chunk_ids: Sequence[int]) -> bytes:
     rows["frequency"] = np.minimum(frequencies, MAX_INT2)
     rows["length"] = np.repeat([min(counted.total(), MAX_INT2) for counted in terms], sizes)
     return rows[np.argsort(rows["term"], kind="stable")].tobytes()
+
+
+def numbers(held: Sequence[Mapping[str, float]], chunk_ids: Sequence[int]) -> list[bytes]:
+    """Rows (key, value, chunk)."""
+    return [
+        _THREE_FIELDS + text(key) + struct.pack(">id", 8, value) + integer(chunk)
+        for indexed, chunk in zip(held, chunk_ids, strict=True)
+        for key, value in indexed.items()
+    ]
 
 
 async def stream(rows: Sequence[bytes]) -> AsyncIterator[bytes]:

@@ -7,6 +7,8 @@ from typing import Any
 from ..filters import FilterLike
 from ..filters.plan import AllOf, AnyOf, HasAny, InRange, NotOf, Plan, plan
 
+Range = tuple[str, list[tuple[str, float]]]
+"""Key of a number, and its bounds as (gt, gte, lt or lte, value)."""
 _COMPARISON = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
@@ -38,6 +40,29 @@ def has_range(value: FilterLike | None) -> bool:
     """Whether numbers are compared, of which the planner knows no distribution."""
     node = plan(value)
     return node is not None and _has_range(node)
+
+
+def ranges_of(value: FilterLike | None) -> list[Range]:
+    """The ranges of numbers that every match is in, one for each field."""
+    node = plan(value)
+    bounds: dict[str, list[tuple[str, float]]] = {}
+    for part in [] if node is None else _conjuncts(node):
+        if isinstance(part, InRange):
+            bounds.setdefault(part.key, []).extend(part.bounds)
+    return list(bounds.items())
+
+
+def range_sql(held: Range, table: str, values: Values) -> str:
+    """A query for the ids of chunks in a range, over a table of (key, value, chunk)."""
+    key, bounds = held
+    limits = "".join(f" AND value {_COMPARISON[name]} {values.bind(bound, 'float8')}" for name, bound in bounds)
+    return f"SELECT chunk FROM {table} WHERE key = {values.bind(key, 'text')}{limits}"
+
+
+def _conjuncts(node: Plan) -> list[Plan]:
+    if not isinstance(node, AllOf):
+        return [node]
+    return [inner for part in node.parts for inner in _conjuncts(part)]
 
 
 def _has_tokens(node: Plan) -> bool:

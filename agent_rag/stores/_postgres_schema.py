@@ -1,8 +1,8 @@
 """Tables of `PostgresStore`: their names, their definitions, and the row that describes a collection.
 
 ``<table>_collections`` holds one row per collection. Each collection has its own tables, so that its vectors have a
-fixed size (which an HNSW index needs) and dropping it is instant: ``<table>_<id>_documents``, ``..._chunks`` and, with
-keyword search, ``..._postings``.
+fixed size (which an HNSW index needs) and dropping it is instant: ``<table>_<id>_documents``, ``..._chunks``,
+``..._numbers`` (the numbers and dates of chunks, to find a narrow range by) and, with keyword search, ``..._postings``.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ CHUNK_COLUMNS = (
     "id", "document", "chunk_index", "length", "embedding", "tokens", "number_keys", "number_values", "body",
 )  # fmt: skip
 """In this order: what a search reads of every row comes first."""
+NUMBER_COLUMNS = ("key", "value", "chunk")
 POSTING_COLUMNS = ("term", "chunk", "frequency", "length")
 
 
@@ -91,6 +92,10 @@ class Collection:
         return self.names.quoted(self.id, "chunks")
 
     @property
+    def numbers(self) -> str:
+        return self.names.quoted(self.id, "numbers")
+
+    @property
     def postings(self) -> str:
         return self.names.quoted(self.id, "postings")
 
@@ -131,7 +136,9 @@ def collection_ddl(
     Args:
         vector: Type of the vector column; "" for none.
     """
-    documents, chunks, postings = (names.quoted(collection, kind) for kind in ("documents", "chunks", "postings"))
+    documents, chunks, numbers, postings = (
+        names.quoted(collection, kind) for kind in ("documents", "chunks", "numbers", "postings")
+    )
     storage = "PLAIN" if 4 * dimensions <= _MAX_INLINE_BYTES else "EXTERNAL"
     statements = [
         f"""
@@ -163,6 +170,13 @@ CREATE TABLE {chunks} (
 )""",
         # Without the pending list: a search would read all of it until the next vacuum.
         f"CREATE INDEX ON {chunks} USING gin (tokens) WITH (fastupdate = off)",
+        f"""
+CREATE TABLE {numbers} (
+    key text COLLATE "C" NOT NULL,
+    value float8 NOT NULL,
+    chunk int4 NOT NULL,
+    PRIMARY KEY (key, value, chunk)
+)""",
         f"CREATE SEQUENCE {names.quoted(collection, 'chunk_ids')} AS int4 OWNED BY {chunks}.id",
     ]
     if vector:
@@ -198,7 +212,7 @@ def index_ddl(collection: Collection, extension: Extension, *, m: int = 16, ef_c
 
 def drop_ddl(names: Names, collection: int) -> str:
     """The statement that drops the tables of a collection."""
-    tables = ", ".join(names.quoted(collection, kind) for kind in ("postings", "chunks", "documents"))
+    tables = ", ".join(names.quoted(collection, kind) for kind in ("postings", "numbers", "chunks", "documents"))
     return f"DROP TABLE IF EXISTS {tables}"
 
 
@@ -247,6 +261,7 @@ async def missing(session: Session, names: Names) -> list[str]:
 def _expected(dimensions: int, keyword: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "documents", DOCUMENT_COLUMNS
     yield "chunks", chunk_columns(dimensions)
+    yield "numbers", NUMBER_COLUMNS
     if keyword:
         yield "postings", POSTING_COLUMNS
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +12,11 @@ from ..filters import FilterLike
 from ..filters.plan import plan
 from ._driver import run_steps_async
 from ._postgres_connection import Session
-from ._postgres_filters import Values, has_range, uses_index, where
+from ._postgres_filters import Values, uses_index, where
 from ._postgres_keyword import ranking_sql, term_weights
 from ._postgres_reader import each
 from ._postgres_schema import Collection
+from ._postgres_selection import Selection
 from ._postgres_vectors import (
     MAX_INDEXED_DIMENSIONS,
     Extension,
@@ -33,8 +33,6 @@ _MAX_SCAN = 40_000
 """Vectors that a filtered search of the index looks at before it stops."""
 _MAX_LOOKS = 10_000
 """Of the best chunks by keyword, so many are looked at one by one for those that match a filter."""
-_SAMPLE = 2_000
-"""Chunks that are looked at to estimate a share."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,7 @@ class Search:
         self._tuning = tuning
         self._session: Session
         self._collection: Collection
+        self._selection: Selection
         self._effort = min(max(tuning.ef_search, 2 * _list_length(request)), _MAX_EF_SEARCH)
         unfiltered = plan(request.metadata_filter) is None
         # The planner thinks that comparing tokens row by row costs nothing (160 ms instead of 20 for a filter of 20
@@ -71,7 +70,6 @@ class Search:
         self._with_bodies = request.rank is None and len(request.vectors) + len(request.texts) == 1
         self._bodies: dict[int, str] = {}
         self._ids: dict[ChunkKey, int] = {}
-        self._matches: float | None = None
 
     @property
     def settings(self) -> str:
@@ -89,7 +87,8 @@ class Search:
     async def run(self, session: Session, collection: Collection) -> list[VectorSearchResult]:
         """The search, in a transaction with `settings`."""
         self._session, self._collection = session, collection
-        self._bodies, self._ids, self._matches = {}, {}, None
+        self._bodies, self._ids = {}, {}
+        self._selection = Selection(session, collection, self._request.metadata_filter, few=self._few)
         return await run_steps_async(self._request, self.answer)
 
     async def answer(self, step: Step) -> Any:
@@ -108,60 +107,38 @@ class Search:
         query = stored_query(self._collection.info, vector)
         if keys is not None:
             return await self._exact(query, limit, metadata_filter, await self._ids_of(keys))
-        if await self._is_small(metadata_filter):
+        if await self._is_small():
             return await self._exact(query, limit, metadata_filter, None)
         found = await self._by_index(query, limit, metadata_filter)
         # The index looks at a bounded number of vectors, so a filter may have left too few.
         return found if len(found) >= limit else await self._exact(query, limit, metadata_filter, None)
 
-    async def _is_small(self, metadata_filter: FilterLike | None) -> bool:
+    async def _is_small(self) -> bool:
         """Whether comparing every vector that the filter keeps is the better path.
 
-        Comparing costs about 1.2 us for each vector that the filter keeps, walking the graph about 10 us for each of
-        the `ef_search` / share vectors visited: equal at a number of vectors that grows with the root of the size.
+        Comparing costs about 1 us for each vector that the filter keeps, walking the graph about 2 us for each of the
+        `ef_search` / share vectors visited: equal at a number of vectors that grows with the root of the size. (The
+        factor is on the side of comparing, which misses nothing.)
         """
-        size = self._collection.chunks
-        if not self._collection.indexed or size <= self._tuning.exact_below:
+        if self._collection.chunks <= self._tuning.exact_below:
             return True
-        if plan(metadata_filter) is None:
-            return False
-        bound = max(self._tuning.exact_below, int(55 * math.sqrt(size)))
-        return await self._estimate(metadata_filter) <= bound
+        if self._selection.keeps_all:
+            return not self._collection.indexed
+        return await self._selection.matches() <= self._few or not self._collection.indexed
 
-    async def _estimate(self, metadata_filter: FilterLike | None) -> float:
-        """About how many chunks match the filter of this search: the planner's estimate, or from a sample where it has
-        none.
-
-        It only chooses between two right answers. Counting them took 25 ms at half of 100k chunks.
-        """
-        if self._matches is None:
-            self._matches = await self._estimated(metadata_filter)
-        return self._matches
-
-    async def _estimated(self, metadata_filter: FilterLike | None) -> float:
-        values = Values()
-        condition = where(metadata_filter, "c", values)
-        if not has_range(metadata_filter):
-            row = await self._session.fetch_one(
-                f"EXPLAIN (FORMAT JSON) SELECT FROM {self._collection.chunk_table} c WHERE {condition}", *values
-            )
-            return float(json.loads(row[0])[0]["Plan"]["Plan Rows"])
-        percent = values.bind(min(100.0, 100.0 * _SAMPLE / max(1, self._collection.chunks)), "float4")
-        row = await self._session.fetch_one(
-            f"SELECT count(*) AS seen, count(*) FILTER (WHERE {condition}) AS kept "
-            f"FROM {self._collection.chunk_table} c TABLESAMPLE SYSTEM ({percent})",
-            *values,
-        )
-        return float(self._collection.chunks * (row["kept"] / row["seen"] if row["seen"] else 1.0))
+    @property
+    def _few(self) -> int:
+        return max(self._tuning.exact_below, int(55 * math.sqrt(self._collection.chunks)))
 
     async def _exact(
         self, query: list[float], limit: int, metadata_filter: FilterLike | None, ids: Sequence[int] | None
     ) -> list[Scored]:
         values = Values()
         distance = self._distance(query, values)
-        condition = where(metadata_filter, "c", values)
-        if ids is not None:
-            condition = f"({condition}) AND c.id = ANY({values.bind(list(ids), 'int4[]')})"
+        if ids is None:
+            condition = self._selection.condition(values)
+        else:
+            condition = f"({where(metadata_filter, 'c', values)}) AND c.id = ANY({values.bind(list(ids), 'int4[]')})"
         # `+ 0` hides the expression from the index, whose order is approximate; named, it is computed once per row.
         near = (
             f"SELECT c.id, c.document, c.chunk_index, {distance} + 0 AS distance "
@@ -181,7 +158,7 @@ class Search:
         # `IS TRUE` hides the filter from the index over tokens, which would find all that match.
         condition = f"({where(metadata_filter, 'c', values)}) IS TRUE"
         # Recall depends on how many vectors are collected, so as many that match as a plain search collects at all.
-        wanted = limit if plan(metadata_filter) is None and not half else max(self._effort, limit)
+        wanted = limit if self._selection.keeps_all and not half else max(self._effort, limit)
         near = (
             f"SELECT * FROM (SELECT c.id, c.document, c.chunk_index, {distance} AS distance "
             f"FROM {self._collection.chunk_table} c WHERE {condition} "
@@ -194,16 +171,16 @@ class Search:
         weights = await term_weights(self._session, self._collection, text)
         if not weights:
             return []
-        if plan(metadata_filter) is None:
+        if self._selection.keeps_all:
             return await self._best(weights, limit, limit)
-        share = await self._estimate(metadata_filter) / max(1, self._collection.chunks)
+        share = await self._selection.matches() / max(1, self._collection.chunks)
         # Of so many of the best, enough match: a look at each, in place of a list of all that match.
         wanted = int(2 * limit / max(share, 1e-9))
         if wanted <= _MAX_LOOKS:
             found = await self._best(weights, limit, wanted, metadata_filter)
             if len(found) >= limit:
                 return found
-        return await self._best(weights, limit, limit, among=await self._matching(metadata_filter))
+        return await self._best(weights, limit, limit, among=await self._matching())
 
     async def _best(
         self,
@@ -223,10 +200,10 @@ class Search:
         )
         return await self._ranked(near, "weight DESC", limit, values)
 
-    async def _matching(self, metadata_filter: FilterLike | None) -> list[int]:
+    async def _matching(self) -> list[int]:
         values = Values()
         rows = await self._session.fetch(
-            f"SELECT c.id FROM {self._collection.chunk_table} c WHERE {where(metadata_filter, 'c', values)}", *values
+            f"SELECT c.id FROM {self._collection.chunk_table} c WHERE {self._selection.condition(values)}", *values
         )
         return [row["id"] for row in rows]
 

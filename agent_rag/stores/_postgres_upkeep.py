@@ -170,7 +170,7 @@ class Upkeep:
             return
         if vacuum:
             self._written.pop(name, None)
-            tables = [collection.documents, collection.chunk_table]
+            tables = [collection.documents, collection.chunk_table, collection.numbers]
             tables += [collection.postings] if collection.keyword else []
             async with self._connections.session() as session:
                 await session.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {', '.join(tables)}", timeout_s=_LIMIT_S)

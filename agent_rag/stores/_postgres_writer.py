@@ -18,12 +18,12 @@ from typing import Any
 
 from ..documents import DocumentSummary, VectorRecord
 from ..filters import FilterLike
-from ..filters.plan import index_metadata
+from ..filters.plan import IndexedMetadata, index_metadata
 from ..retrieval.lexical import counts, tokenize
 from . import _postgres_copy as copy
 from ._postgres_connection import Session
 from ._postgres_filters import Values, where
-from ._postgres_schema import POSTING_COLUMNS, Collection, chunk_columns
+from ._postgres_schema import NUMBER_COLUMNS, POSTING_COLUMNS, Collection, chunk_columns
 from ._postgres_vectors import stored_matrix
 from ._records import REPLACED, Prepared
 
@@ -74,6 +74,7 @@ class _Encoded:
     rows: list[bytes]
     """Fields of each chunk after its id and document."""
     terms: list[Counter[str]]
+    numbers: list[dict[str, float]]
 
 
 def document_key(scope: str, document_id: str) -> uuid.UUID:
@@ -135,8 +136,7 @@ async def remove(
     if not rows:
         return Written(0, 0), names
     row = await session.fetch_one(
-        f"WITH gone AS (DELETE FROM {collection.chunk_table} WHERE document = ANY($1::int4[]) RETURNING id, length)"
-        f"{_unindexed(collection)}, heads AS (DELETE FROM {collection.documents} WHERE id = ANY($1::int4[])), "
+        f"WITH {_gone(collection, 'document = ANY($1::int4[])')}, heads AS (DELETE FROM {collection.documents} WHERE id = ANY($1::int4[])), "
         "counted AS (SELECT count(*) AS chunks, count(*) FILTER (WHERE length > 0) AS worded, "
         "coalesce(sum(length), 0) AS words FROM gone) "
         f"UPDATE {collection.names.collections} c SET chunks = c.chunks - counted.chunks, "
@@ -209,20 +209,21 @@ def _encode(collection: Collection, prepared: Prepared, start: int) -> _Encoded:
         counts(tokenize(record.chunk.indexed_text)) if collection.keyword else Counter() for record in records
     ]
     lengths = [counted.total() for counted in terms]
+    indexed = [index_metadata(record.chunk.metadata) for record in records]
     return _Encoded(
         keys=[document_key(record.scope, record.document_id) for record in records],
         indexes=[record.chunk.chunk_index for record in records],
         lengths=lengths,
         rows=[
-            _chunk_fields(record, length, vector)
-            for record, length, vector in zip(records, lengths, vectors, strict=True)
+            _chunk_fields(record, length, vector, metadata)
+            for record, length, vector, metadata in zip(records, lengths, vectors, indexed, strict=True)
         ],
         terms=terms,
+        numbers=[metadata.numbers for metadata in indexed],
     )
 
 
-def _chunk_fields(record: VectorRecord, length: int, vector: bytes) -> bytes:
-    indexed = index_metadata(record.chunk.metadata)
+def _chunk_fields(record: VectorRecord, length: int, vector: bytes, indexed: IndexedMetadata) -> bytes:
     return b"".join(
         (
             copy.integer(record.chunk.chunk_index),
@@ -239,12 +240,12 @@ def _chunk_fields(record: VectorRecord, length: int, vector: bytes) -> bytes:
 async def _copy(
     session: Session, collection: Collection, documents: dict[uuid.UUID, _Document], piece: _Encoded
 ) -> None:
-    numbers = await session.fetch(
+    reserved = await session.fetch(
         "SELECT nextval($1::regclass)::int4 AS id FROM generate_series(1, $2::int4)",
         collection.chunk_ids,
         len(piece.keys),
     )
-    ids = [row["id"] for row in numbers]
+    ids = [row["id"] for row in reserved]
     columns = chunk_columns(collection.info.dimensions)
     head = len(columns).to_bytes(2, "big")
     rows = [
@@ -253,6 +254,9 @@ async def _copy(
     ]
     names = collection.names
     await session.copy(names.plain(collection.id, "chunks"), columns, copy.stream(rows))
+    numbers = copy.numbers(piece.numbers, ids)
+    if numbers:
+        await session.copy(names.plain(collection.id, "numbers"), NUMBER_COLUMNS, copy.stream(numbers))
     if collection.keyword:
         postings = await asyncio.to_thread(copy.postings, piece.terms, ids)
         await session.copy(names.plain(collection.id, "postings"), POSTING_COLUMNS, copy.cut(postings))
@@ -295,21 +299,24 @@ async def _remove_chunks(
 ) -> list[Any]:
     if not values[0]:
         return []
-    gone = await session.fetch(
-        f"WITH gone AS (DELETE FROM {collection.chunk_table} WHERE {condition} RETURNING id, document, length)"
-        f"{_unindexed(collection)} SELECT document, length FROM gone",
-        *values,
-    )
+    gone = await session.fetch(f"WITH {_gone(collection, condition)} SELECT document, length FROM gone", *values)
     for row in gone:
         change.add(row["length"], -1)
     return gone
 
 
-def _unindexed(collection: Collection) -> str:
-    """The part of a statement that removes the postings of the chunks that `gone` removed."""
-    if not collection.keyword:
-        return ""
-    return f", words AS (DELETE FROM {collection.postings} WHERE chunk = ANY(ARRAY(SELECT id FROM gone)))"
+def _gone(collection: Collection, condition: str) -> str:
+    """Parts of a statement that remove chunks, as `gone`, with their numbers and postings."""
+    parts = [
+        f"gone AS (DELETE FROM {collection.chunk_table} WHERE {condition} "
+        "RETURNING id, document, length, number_keys, number_values)",
+        f"numbers AS (DELETE FROM {collection.numbers} n "
+        "USING (SELECT id, key, value FROM gone, unnest(number_keys, number_values) AS u(key, value)) AS x "
+        "WHERE n.key = x.key AND n.value = x.value AND n.chunk = x.id)",
+    ]
+    if collection.keyword:
+        parts.append(f"words AS (DELETE FROM {collection.postings} WHERE chunk = ANY(ARRAY(SELECT id FROM gone)))")
+    return ", ".join(parts)
 
 
 async def _count(session: Session, collection: Collection, change: _Counts) -> None:

@@ -1,0 +1,251 @@
+"""CrewAI: ``attach(agent, RAGMiddleware([knowledge]))``."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import pydantic
+
+from .._extras import needs
+from .._sync import run_sync
+from ..chat import ChatMessage
+from ..content import TextBlock
+from ..errors import ConfigurationError
+from .citation import Citation
+from .hint import with_hints
+from .rag import RAGMiddleware
+from .tool import KnowledgeTool
+from .turn import Turn, TurnRegistry
+
+_crew_tools: Any = needs("crewai", "crewai.tools", purpose="agent_rag.middleware.crewai")
+
+_turns = TurnRegistry()
+"""The last turn of each task, by its id."""
+
+
+class _Run:
+    """One execution of a task by an agent."""
+
+    def __init__(self, owner: Any, task: Any, turn: Turn) -> None:
+        self.owner = owner
+        self.task = task
+        self.turn = turn
+        self.ask: Any = None
+        """Content of the message that asks; known from the first model call on."""
+
+
+_running: ContextVar[_Run | None] = ContextVar("agent_rag_crewai_run", default=None)
+
+
+def attach(
+    agent: Any, middleware: RAGMiddleware | Sequence[RAGMiddleware], *, context: Callable[[], Any] | None = None
+) -> Any:
+    """Give a CrewAI agent retrieval, and return it. Once, before it joins a crew.
+
+    Static: a hint after the task, in the model's input only. Agentic: tools of the agent. A turn is one execution of a
+    task, or one ``kickoff`` of the agent. The searches happen in the event loop of `agent_rag._sync`, so open the store
+    there; tools of CrewAI are synchronous in ``akickoff`` too.
+
+    Args:
+        agent: A `crewai.Agent`. Its model is replaced by a copy that adds the hints; ``function_calling_llm`` gets none.
+        context: Gives what the `scope` callable gets; called when an execution begins, in its context.
+
+    Raises: ConfigurationError: the agent has middlewares already.
+    """
+    if hasattr(type(agent), "_agent_rag"):
+        raise ConfigurationError("this agent has its middlewares already; attach all of them in one call")
+    middlewares = [middleware] if isinstance(middleware, RAGMiddleware) else list(middleware)
+    agent.llm = _hinting(agent.llm, middlewares)
+    agent.tools = [*(agent.tools or []), *(_tool(tool) for rag in middlewares for tool in rag.tools)]
+    _become(agent, _turning(type(agent), middlewares, context))
+    return agent
+
+
+def citations(task: Any) -> list[Citation]:
+    """Everything shown to the model in the last execution of a task, by number."""
+    turn = _turns.get(str(task.id))
+    return turn.citations if turn is not None else []
+
+
+# --- turns ---
+
+
+def _turning(kind: Any, middlewares: Sequence[RAGMiddleware], context: Callable[[], Any] | None) -> Any:
+    """A class of agents that starts the turns. Crews copy agents by their class."""
+
+    @contextmanager
+    def turn_of(agent: Any, task: Any, text: str, history: Sequence[Any] = ()) -> Iterator[None]:
+        run = _running.get()
+        if run is not None and run.owner is agent and (task is None or run.task is task):
+            # CrewAI tries an execution again from within itself.
+            yield
+            return
+        turn = middlewares[0].start_turn(
+            text, history=lambda: list(_history(history)), context=context() if context is not None else None
+        )
+        if task is not None:
+            _turns.end(str(task.id))
+            _turns.get_or_start(str(task.id), lambda: turn)
+        token = _running.set(_Run(agent, task, turn))
+        try:
+            yield
+        finally:
+            _running.reset(token)
+
+    class Turning(kind):  # type: ignore[misc]
+        def execute_task(self, task: Any, *args: Any, **options: Any) -> Any:
+            with turn_of(self, task, task.description):
+                return super().execute_task(task, *args, **options)
+
+        async def aexecute_task(self, task: Any, *args: Any, **options: Any) -> Any:
+            with turn_of(self, task, task.description):
+                return await super().aexecute_task(task, *args, **options)
+
+        def kickoff(self, messages: Any, *args: Any, **options: Any) -> Any:
+            started = super().kickoff
+            with turn_of(self, None, *_asked(messages)):
+                result = started(messages, *args, **options)
+            return self._awaited(messages, result) if inspect.isawaitable(result) else result
+
+        async def akickoff(self, messages: Any, *args: Any, **options: Any) -> Any:
+            with turn_of(self, None, *_asked(messages)):
+                return await super().akickoff(messages, *args, **options)
+
+        async def _awaited(self, messages: Any, result: Any) -> Any:
+            with turn_of(self, None, *_asked(messages)):
+                return await result
+
+    Turning._agent_rag = True
+    return _named_as(Turning, kind)
+
+
+def _asked(messages: Any) -> tuple[str, list[Any]]:
+    """The user's words, and what was said before."""
+    if isinstance(messages, str):
+        return messages, []
+    asks = [index for index, message in enumerate(messages) if message["role"] == "user"]
+    return (_text(messages[asks[-1]]), list(messages[: asks[-1]])) if asks else ("", [])
+
+
+# --- each model call ---
+
+
+def _hinting(llm: Any, middlewares: Sequence[RAGMiddleware]) -> Any:
+    """A copy of `llm` that sees the hints: hooks write to the task's messages, a model call does not."""
+    kind: Any = type(llm)
+
+    class Hinting(kind):  # type: ignore[misc]
+        def call(self, messages: Any, tools: Any = None, *args: Any, **options: Any) -> Any:
+            messages, tools = run_sync(_prepared(middlewares, _running.get(), messages, tools))
+            return super().call(messages, tools, *args, **options)
+
+        async def acall(self, messages: Any, tools: Any = None, *args: Any, **options: Any) -> Any:
+            prepared = _prepared(middlewares, _running.get(), messages, tools)
+            messages, tools = await asyncio.to_thread(run_sync, prepared)
+            return await super().acall(messages, tools, *args, **options)
+
+    made = copy.copy(llm)
+    _become(made, _named_as(Hinting, kind))
+    return made
+
+
+async def _prepared(
+    middlewares: Sequence[RAGMiddleware], run: _Run | None, messages: Any, tools: Any
+) -> tuple[Any, Any]:
+    """The arguments of a model call, with the hints and with the tools as the instances describe them."""
+    specs = {tool.name: tool.spec for rag in middlewares for tool in await rag.list_tools(refresh=False)}
+    tools = [_described(tool, specs) for tool in tools] if tools else tools
+    if run is None or isinstance(messages, str):
+        return messages, tools
+    if run.ask is None:
+        users = [message["content"] for message in messages if message["role"] == "user"]
+        asks = [content for content in users if run.turn.text in str(content)] or users
+        run.ask = asks[-1] if asks else None
+    made = []
+    for rag in middlewares:
+        hint = await rag.hint(run.turn)
+        if hint is not None:
+            # There is no history to keep a hint in.
+            made.append((hint.model_copy(update={"persist": False}), {"role": "user", "content": hint.text}))
+    return with_hints(
+        messages,
+        made,
+        is_ask=lambda message: message["role"] == "user" and message["content"] == run.ask,
+        is_hint=lambda message: message["role"] == "user" and any(rag.is_hint(_text(message)) for rag in middlewares),
+    ), tools
+
+
+def _described(tool: Any, specs: dict[str, Any]) -> Any:
+    function = tool.get("function") if isinstance(tool, dict) else None
+    spec = specs.get(function["name"]) if function else None
+    # CrewAI's own schema makes every argument required; strict ones have no free-form filter.
+    return {**tool, "function": {**spec.model_dump(), "strict": False}} if spec is not None else tool
+
+
+# --- tools ---
+
+
+class SearchTool(_crew_tools.BaseTool):  # type: ignore[misc]
+    """A tool of an instance."""
+
+    _tool: Any = pydantic.PrivateAttr(default=None)
+
+    def _run(self, **arguments: Any) -> str:
+        run = _running.get()
+        return run_sync(self._tool(arguments, turn=run.turn if run is not None else None)).text  # type: ignore[no-any-return]
+
+    async def _arun(self, **arguments: Any) -> str:
+        return await asyncio.to_thread(self._run, **arguments)
+
+
+def _tool(tool: KnowledgeTool) -> Any:
+    schema = tool.parameters
+
+    class Arguments(pydantic.BaseModel):
+        """Takes anything: wrong arguments get a short answer of the tool."""
+
+        model_config = pydantic.ConfigDict(extra="allow", json_schema_extra=lambda made: made.update(schema))
+
+    made = SearchTool(name=tool.name, description=tool.description, args_schema=Arguments, cache_function=_never)
+    made._tool = tool
+    return made
+
+
+def _never(arguments: Any = None, result: Any = None) -> bool:
+    """CrewAI's cache would give one caller's hits to the next; a turn has its own."""
+    return False
+
+
+# --- translation ---
+
+
+def _become(made: Any, kind: Any) -> None:
+    # Pydantic's own setter takes fields only.
+    object.__setattr__(made, "__class__", kind)
+
+
+def _named_as(made: Any, kind: Any) -> Any:
+    made.__name__, made.__qualname__, made.__module__ = kind.__name__, kind.__qualname__, kind.__module__
+    return made
+
+
+def _text(message: Any) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if isinstance(part, dict) and "text" in part)
+
+
+def _history(messages: Sequence[Any]) -> Iterator[ChatMessage]:
+    for message in messages:
+        if message["role"] in ("user", "assistant"):
+            yield ChatMessage(role=message["role"], content=[TextBlock(text=_text(message))])
+
+
+__all__ = ["SearchTool", "attach", "citations"]
