@@ -53,7 +53,7 @@ def attach(
     there; tools of CrewAI are synchronous in ``akickoff`` too.
 
     Args:
-        agent: A `crewai.Agent`. Its model is replaced by a copy that adds the hints; ``function_calling_llm`` gets none.
+        agent: A `crewai.Agent`. Its model is replaced by a copy that adds the hints.
         context: Gives what the `scope` callable gets; called when an execution begins, in its context.
 
     Raises: ConfigurationError: the agent has middlewares already.

@@ -262,6 +262,7 @@ def _raise_translated(error: Exception, timeout_s: float) -> NoReturn:
             | asyncpg.TooManyConnectionsError()
             | asyncpg.OperatorInterventionError()
             | asyncpg.PostgresConnectionError()
+            | asyncpg.InternalClientError()  # its protocol is out of step, as after the server ended the session
             | OSError()
         ):
             raise _Disconnected(text) from error

@@ -136,7 +136,8 @@ async def remove(
     if not rows:
         return Written(0, 0), names
     row = await session.fetch_one(
-        f"WITH {_gone(collection, 'document = ANY($1::int4[])')}, heads AS (DELETE FROM {collection.documents} WHERE id = ANY($1::int4[])), "
+        f"WITH {_gone(collection, 'document = ANY($1::int4[])')}, "
+        f"heads AS (DELETE FROM {collection.documents} WHERE id = ANY($1::int4[])), "
         "counted AS (SELECT count(*) AS chunks, count(*) FILTER (WHERE length > 0) AS worded, "
         "coalesce(sum(length), 0) AS words FROM gone) "
         f"UPDATE {collection.names.collections} c SET chunks = c.chunks - counted.chunks, "

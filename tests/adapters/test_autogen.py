@@ -178,8 +178,6 @@ class TestAutoGen(AdapterContract):
 class TestStreamedAutoGen(TestAutoGen):
     """The same scenarios through `run_stream` with a streaming client."""
 
-    concurrent_rounds = 5
-
     def options(self) -> dict[str, Any]:
         return {"model_client_stream": True}
 

@@ -153,8 +153,6 @@ class TestSmolagents(AdapterContract):
 class TestStreamedSmolagents(TestSmolagents):
     """The same scenarios through ``run(stream=True)``, with the citations from the stream's tool outputs."""
 
-    concurrent_rounds = 5
-
     def agent_of(self, *arguments: Any, **options: Any) -> ToolCallingAgent:
         return agent_of(*arguments, kind=StreamedModel, stream_outputs=True, **options)
 
