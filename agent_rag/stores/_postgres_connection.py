@@ -37,7 +37,7 @@ class _Disconnected(Exception):
     """The connection is gone; a new one may work."""
 
 
-class RelationGone(Exception):
+class RelationGone(StoreError):
     """A table is missing that was there when the transaction began: the collection was dropped."""
 
 

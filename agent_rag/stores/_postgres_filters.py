@@ -36,12 +36,6 @@ def uses_index(value: FilterLike | None) -> bool:
     return node is not None and _has_tokens(node)
 
 
-def has_range(value: FilterLike | None) -> bool:
-    """Whether numbers are compared, of which the planner knows no distribution."""
-    node = plan(value)
-    return node is not None and _has_range(node)
-
-
 def ranges_of(value: FilterLike | None) -> list[Range]:
     """The ranges of numbers that every match is in, one for each field."""
     node = plan(value)
@@ -77,14 +71,15 @@ def _has_tokens(node: Plan) -> bool:
             return False
 
 
-def _has_range(node: Plan) -> bool:
+def compares(node: Plan) -> bool:
+    """Whether a plan compares numbers."""
     match node:
         case InRange():
             return True
         case AllOf(parts) | AnyOf(parts):
-            return any(map(_has_range, parts))
+            return any(map(compares, parts))
         case NotOf(part):
-            return _has_range(part)
+            return compares(part)
         case _:
             return False
 

@@ -16,7 +16,7 @@ from ._postgres_filters import Values, uses_index, where
 from ._postgres_keyword import ranking_sql, term_weights
 from ._postgres_reader import each
 from ._postgres_schema import Collection
-from ._postgres_selection import Selection
+from ._postgres_selection import FrequencyCache, Selection
 from ._postgres_vectors import (
     MAX_INDEXED_DIMENSIONS,
     Extension,
@@ -31,6 +31,8 @@ _MAX_EF_SEARCH = 1_000
 """pgvector's own bound."""
 _MAX_SCAN = 40_000
 """Vectors that a filtered search of the index looks at before it stops."""
+_ROW_BYTES, _CACHED_BYTES = 400, 1 << 30
+"""About the size of a chunk without vector and text; a table that is smaller than this is taken to be in memory."""
 _MAX_LOOKS = 10_000
 """Of the best chunks by keyword, so many are looked at one by one for those that match a filter."""
 
@@ -47,15 +49,22 @@ class Search:
     """One search in one transaction."""
 
     def __init__(
-        self, request: RetrieveRequest, extension: Extension | None, tuning: Tuning, *, expect_index: bool
+        self,
+        request: RetrieveRequest,
+        extension: Extension | None,
+        tuning: Tuning,
+        frequencies: FrequencyCache,
+        *,
+        seen: Collection | None,
     ) -> None:
         """
         Args:
-            expect_index: Whether the collection had a vector index when it was last seen.
+            seen: The collection as it was last seen; only to guess the best settings.
         """
         self._request = request
         self._extension = extension
         self._tuning = tuning
+        self._frequencies = frequencies
         self._session: Session
         self._collection: Collection
         self._selection: Selection
@@ -64,8 +73,9 @@ class Search:
         # The planner thinks that comparing tokens row by row costs nothing (160 ms instead of 20 for a filter of 20
         # values at 100k chunks), so it is kept to the indexes where there are any.
         self._without_scans = uses_index(request.metadata_filter) or (
-            unfiltered and expect_index and bool(request.vectors)
+            unfiltered and seen is not None and seen.indexed and bool(request.vectors)
         )
+        self._is_cached = seen is not None and seen.chunks * (4 * seen.info.dimensions + _ROW_BYTES) < _CACHED_BYTES
         # A plain search needs no rank of ours, so its texts come with the ranking.
         self._with_bodies = request.rank is None and len(request.vectors) + len(request.texts) == 1
         self._bodies: dict[int, str] = {}
@@ -77,6 +87,9 @@ class Search:
         statements = []
         if self._without_scans:
             statements.append("SET LOCAL enable_seqscan = off")
+        if self._is_cached:
+            # PostgreSQL 18 reads ahead through other processes: 2.1 ms instead of 1.0 for 270 blocks in memory.
+            statements.append("SET LOCAL effective_io_concurrency = 0")
         if self._request.vectors and self._extension is not None:
             statements.append(
                 f"SET LOCAL hnsw.ef_search = {self._effort}; SET LOCAL hnsw.iterative_scan = relaxed_order; "
@@ -88,7 +101,9 @@ class Search:
         """The search, in a transaction with `settings`."""
         self._session, self._collection = session, collection
         self._bodies, self._ids = {}, {}
-        self._selection = Selection(session, collection, self._request.metadata_filter, few=self._few)
+        self._selection = Selection(
+            session, collection, self._request.metadata_filter, self._frequencies, few=self._few
+        )
         return await run_steps_async(self._request, self.answer)
 
     async def answer(self, step: Step) -> Any:

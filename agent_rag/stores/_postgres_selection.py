@@ -2,16 +2,61 @@
 
 from __future__ import annotations
 
-import json
+import math
+import time
+from dataclasses import dataclass
 
 from ..filters import FilterLike
-from ..filters.plan import plan
+from ..filters.plan import AllOf, AnyOf, HasAny, InRange, NotOf, Plan, plan
 from ._postgres_connection import Session
-from ._postgres_filters import Range, Values, has_range, range_sql, ranges_of, where
+from ._postgres_filters import Range, Values, compares, range_sql, ranges_of, where
 from ._postgres_schema import Collection
 
 _SAMPLE = 2_000
 """Chunks that are looked at to estimate a share."""
+_MAX_AGE_S = 60.0
+_MAX_AGE_UNKNOWN_S = 3.0
+"""Where nothing was analysed yet."""
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """Which share of the chunks has a token, as the server's last ANALYZE saw it."""
+
+    common: dict[str, float]
+    """The most common thousand tokens or so."""
+    rare: float
+    """At most so large is the share of any other."""
+
+    def share(self, node: Plan) -> float:
+        """The share of chunks that match, as if tokens were independent; a range counts as if all were in it."""
+        match node:
+            case HasAny(tokens):
+                return 1 - math.prod(1 - self.common.get(token, self.rare) for token in tokens)
+            case InRange():
+                return 1.0
+            case AllOf(parts):
+                return math.prod(map(self.share, parts))
+            case AnyOf(parts):
+                return 1 - math.prod(1 - self.share(part) for part in parts)
+            case NotOf(part):
+                return 1.0 if compares(part) else 1 - self.share(part)
+
+
+class FrequencyCache:
+    """Frequencies of the collections of one store, read anew once a minute: a search asks only now and then."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[float, Frequencies]] = {}
+
+    async def get(self, session: Session, collection: Collection) -> Frequencies:
+        """Frequencies of the tokens of `collection`."""
+        now = time.monotonic()
+        expires, held = self._held.get(collection.id, (now, None))
+        if held is None or now >= expires:
+            held = await _read_frequencies(session, collection)
+            self._held[collection.id] = now + (_MAX_AGE_S if held.common else _MAX_AGE_UNKNOWN_S), held
+        return held
 
 
 class Selection:
@@ -21,7 +66,13 @@ class Selection:
     """
 
     def __init__(
-        self, session: Session, collection: Collection, metadata_filter: FilterLike | None, *, few: int
+        self,
+        session: Session,
+        collection: Collection,
+        metadata_filter: FilterLike | None,
+        frequencies: FrequencyCache,
+        *,
+        few: int,
     ) -> None:
         """
         Args:
@@ -30,6 +81,7 @@ class Selection:
         self._session = session
         self._collection = collection
         self._filter = metadata_filter
+        self._frequencies = frequencies
         self._few = few
         self._matches: float | None = None
         self._narrow: Range | None = None
@@ -40,10 +92,10 @@ class Selection:
         return plan(self._filter) is None
 
     async def matches(self) -> float:
-        """About how many chunks match: the planner's estimate; the planner knows nothing of our numbers, so these are
-        counted where they are few, else a sample is looked at."""
+        """About how many chunks match: from the frequencies of tokens. The numbers in a range are counted where they
+        are few, else a sample is looked at."""
         if self._matches is None:
-            self._matches = await (self._by_range() if has_range(self._filter) else self._by_plan())
+            self._matches = await self._estimate()
         return self._matches
 
     def condition(self, values: Values) -> str:
@@ -54,14 +106,13 @@ class Selection:
         ids = range_sql(self._narrow, self._collection.numbers, values)
         return f"({condition}) AND c.id = ANY(ARRAY({ids}))"
 
-    async def _by_plan(self) -> float:
-        values = Values()
-        row = await self._session.fetch_one(
-            f"EXPLAIN (FORMAT JSON) SELECT FROM {self._collection.chunk_table} c "
-            f"WHERE {where(self._filter, 'c', values)}",
-            *values,
-        )
-        return float(json.loads(row[0])[0]["Plan"]["Plan Rows"])
+    async def _estimate(self) -> float:
+        node = plan(self._filter)
+        if node is None:
+            return float(self._collection.chunks)
+        frequencies = await self._frequencies.get(self._session, self._collection)
+        most = frequencies.share(node) * self._collection.chunks
+        return await self._by_range() if most > self._few and compares(node) else most
 
     async def _by_range(self) -> float:
         fewest = self._few
@@ -84,3 +135,17 @@ class Selection:
             *values,
         )
         return float(self._collection.chunks * (row["kept"] / row["seen"] if row["seen"] else 1.0))
+
+
+async def _read_frequencies(session: Session, collection: Collection) -> Frequencies:
+    row = await session.fetch_one(
+        "SELECT most_common_elems::text::text[] AS tokens, most_common_elem_freqs AS shares FROM pg_stats "
+        "WHERE tablename = $1 AND attname = 'tokens' AND schemaname = (SELECT n.nspname FROM pg_class k "
+        "JOIN pg_namespace n ON n.oid = k.relnamespace WHERE k.oid = to_regclass(quote_ident($1)))",
+        collection.names.plain(collection.id, "chunks"),
+    )
+    if row is None or row["tokens"] is None:
+        return Frequencies({}, 0.0)
+    # The shares are followed by their minimum, their maximum and the share of nulls.
+    common = dict(zip(row["tokens"], row["shares"], strict=False))
+    return Frequencies(common, min(common.values(), default=0.0) / 2)

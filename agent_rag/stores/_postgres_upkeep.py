@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterator
 from hashlib import blake2b
 
 from ..errors import StoreError
-from ._postgres_connection import Connections, RelationGone, Session
+from ._postgres_connection import Connections, Session
 from ._postgres_schema import Collection, Names, index_ddl, load
 from ._postgres_vectors import MAX_HALF_DIMENSIONS, Extension
 
@@ -152,7 +152,7 @@ class Upkeep:
             self._unindexed.discard(name)
             try:
                 await self._tend(name, vacuum=vacuum)
-            except (StoreError, RelationGone) as error:
+            except StoreError as error:
                 self._given_up.add(name)
                 logger.warning("upkeep of collection %r failed, so that its searches are slower: %s", name, error)
 

@@ -21,6 +21,7 @@ from ._postgres_connection import Connections, RelationGone, Session
 from ._postgres_reader import MAX_INDEX
 from ._postgres_schema import Collection, Names, load
 from ._postgres_search import Search, Tuning
+from ._postgres_selection import FrequencyCache
 from ._postgres_server import EmbeddedServer
 from ._postgres_setup import Options, Schema, schema_script
 from ._postgres_upkeep import Upkeep
@@ -133,8 +134,10 @@ class PostgresStore(VectorStoreBase):
         )
         self._server: EmbeddedServer | None = None
         self._known: dict[str, Collection] = {}
-        """As last seen; only to save a round trip, what is written or read is decided by the row of the moment."""
-        self._indexed: set[str] = set()
+        """As writers last saw them, which saves a round trip; whether one is still there the database decides."""
+        self._seen: dict[str, Collection] = {}
+        """As searches last saw them, to guess the best settings."""
+        self._frequencies = FrequencyCache()
         self._opening = asyncio.Lock()
         self._depth = 0
         if not keyword:
@@ -294,11 +297,13 @@ class PostgresStore(VectorStoreBase):
         if request.texts and "keyword" not in self.capabilities:
             raise self._lacks("keyword")
 
-        search = Search(request, self._schema.extension, self._tuning, expect_index=collection in self._indexed)
+        search = Search(
+            request, self._schema.extension, self._tuning, self._frequencies, seen=self._seen.get(collection)
+        )
 
         async def work(session: Session, found: Collection) -> list[VectorSearchResult]:
             self._upkeep.note(found)
-            (self._indexed.add if found.indexed else self._indexed.discard)(collection)
+            self._seen[collection] = found
             return await search.run(session, found)
 
         return await self._read(collection, work, settings=search.settings)
@@ -394,13 +399,21 @@ class PostgresStore(VectorStoreBase):
         self, collection: str, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None
     ) -> tuple[writer.Written, list[str]]:
         self._check_open()
+        known = self._known.get(collection)
 
         async def work(session: Session) -> tuple[Collection, writer.Written, list[str]]:
-            found = await self._locked(session, collection)
+            found = known or await self._locked(session, collection)
             return found, *await writer.remove(session, found, document_ids, metadata_filter)
 
         with self._upkeep.writing():
-            found, written, names = await self._connections.write(work)
+            try:
+                found, written, names = await self._connections.write(work)
+            except RelationGone:
+                if known is None:
+                    raise unknown_collection(collection) from None
+                self._known.pop(collection, None)  # another store dropped it, and may have made it anew
+                return await self._remove(collection, document_ids, metadata_filter)
+        self._known[collection] = found
         self._upkeep.note(found, written=written.touched, growth=written.growth)
         return written, names
 
