@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 _CONTRACTS = {
@@ -42,5 +43,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _CONTRACTS:
         # Before the first import, so that a failing contract shows the compared values.
-        importlib.import_module("pytest").register_assert_rewrite(f"{__name__}.{module}")
+        if f"{__name__}.{module}" not in sys.modules:
+            importlib.import_module("pytest").register_assert_rewrite(f"{__name__}.{module}")
     return getattr(importlib.import_module(f".{module}", __name__), name)
