@@ -41,8 +41,7 @@ def __getattr__(name: str) -> Any:
     module = _CONTRACTS.get(name) or _FAKES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in _CONTRACTS:
+    if name in _CONTRACTS and f"{__name__}.{module}" not in sys.modules:
         # Before the first import, so that a failing contract shows the compared values.
-        if f"{__name__}.{module}" not in sys.modules:
-            importlib.import_module("pytest").register_assert_rewrite(f"{__name__}.{module}")
+        importlib.import_module("pytest").register_assert_rewrite(f"{__name__}.{module}")
     return getattr(importlib.import_module(f".{module}", __name__), name)
