@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import random
 import signal
@@ -131,21 +130,32 @@ async def test_many_searches_at_once_share_one_store(tmp_path: Path) -> None:
     assert all(hits[0].document_id == "a" for hits in found)
 
 
-async def test_a_temporary_store_lives_with_its_object(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """ ":memory:" keeps its data when it is closed and entered again; its folder goes with the store object."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+async def test_a_temporary_store_keeps_its_data_when_closed() -> None:
+    """ ":memory:" entered again shows what it held."""
     store = QdrantStore(":memory:")
 
     async with store:
         await store.create_collection("c", 4)
     async with store:
-        kept = await store.has_collection("c")
-    inside = list(tmp_path.iterdir())
-    del store
-    gc.collect()
+        assert await store.has_collection("c")
 
-    assert kept
-    assert len(inside) == 1
+
+def test_a_temporary_store_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The folder of ":memory:" is gone when the process has ended."""
+    code = """
+import asyncio, os, tempfile
+from agent_rag import QdrantStore
+async def main():
+    async with QdrantStore(":memory:") as store:
+        await store.create_collection("c", 4)
+        print(len(os.listdir(tempfile.gettempdir())))
+asyncio.run(main())
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+
+    assert run.stdout.strip() == "1"
     assert list(tmp_path.iterdir()) == []
 
 
