@@ -10,7 +10,8 @@ from agent_rag.testing.records import document
 
 
 async def main(dsn: str, table: str) -> None:
-    async with PostgresStore(dsn, table=table) as store:
+    named = {"server_settings": {"application_name": table}}
+    async with PostgresStore(dsn, table=table, pool_options=named) as store:
         await store.create_collection("c", 4)
         for version in range(10_000):
             name = f"d{version % 7}"
