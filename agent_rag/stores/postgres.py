@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -13,34 +12,30 @@ from pydantic import SecretStr
 
 from .._extras import needs
 from ..documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
-from ..errors import ConfigurationError, DimensionMismatchError, RecordError
+from ..errors import ConfigurationError
 from ..filters import FilterLike
 from . import _postgres_reader as reader
-from . import _postgres_writer as writer
-from ._postgres_connection import Connections, RelationGone, Session
-from ._postgres_reader import MAX_INDEX
+from ._postgres_connection import Connections, Session
 from ._postgres_schema import Collection, Names, load
 from ._postgres_search import Search, Tuning
 from ._postgres_selection import FrequencyCache
 from ._postgres_server import EmbeddedServer
 from ._postgres_setup import Options, Schema, schema_script
+from ._postgres_transactions import Changes, Transactions, itself
 from ._postgres_upkeep import Upkeep
 from ._postgres_vectors import VectorChoice
 from ._records import (
     REPLACED,
-    Prepared,
     closed_store,
     heads_of,
     prepare_records,
     prepare_replace,
     unique_ids,
-    unknown_collection,
 )
 from .base import NATIVE, Capability, CollectionInfo, RetrieveRequest, StoreHealth, VectorStoreBase
 
 Distance = Literal["Cosine", "Dot", "Euclid", "Manhattan"]
 T = TypeVar("T")
-Prepare = Callable[[Collection], tuple[list[tuple[int, DocumentSummary]], Prepared]]
 
 
 class PostgresStore(VectorStoreBase):
@@ -133,8 +128,7 @@ class PostgresStore(VectorStoreBase):
             ef_construction=ef_construction,
         )
         self._server: EmbeddedServer | None = None
-        self._known: dict[str, Collection] = {}
-        """As writers last saw them, which saves a round trip; whether one is still there the database decides."""
+        self._transactions = Transactions(self._connections, self._names, self._upkeep)
         self._seen: dict[str, Collection] = {}
         """As searches last saw them, to guess the best settings."""
         self._frequencies = FrequencyCache()
@@ -216,7 +210,7 @@ class PostgresStore(VectorStoreBase):
     async def delete_collection(self, name: str) -> None:
         self._check_open()
         await self._schema.drop(name)
-        self._known.pop(name, None)
+        self._transactions.forget(name)
 
     async def has_collection(self, name: str) -> bool:
         return await self.collection_info(name) is not None
@@ -236,12 +230,12 @@ class PostgresStore(VectorStoreBase):
     # --- writing ---
 
     async def insert(self, collection: str, records: Sequence[VectorRecord]) -> None:
-        def prepare(found: Collection) -> tuple[list[tuple[int, DocumentSummary]], Prepared]:
-            prepared = prepare_records(collection, found.info.dimensions, records)
-            _check_indexes(prepared)
+        def prepare(dimensions: int) -> Changes:
+            prepared = prepare_records(collection, dimensions, records)
             return list(heads_of(prepared.records).values()), prepared
 
-        await self._publish(collection, prepare)
+        self._check_open()
+        await self._transactions.publish(collection, prepare)
 
     async def replace(
         self,
@@ -251,12 +245,12 @@ class PostgresStore(VectorStoreBase):
         *,
         scope: str = "",
     ) -> int:
-        def prepare(found: Collection) -> tuple[list[tuple[int, DocumentSummary]], Prepared]:
-            summaries, prepared = prepare_replace(collection, found.info.dimensions, documents, records, scope=scope)
-            _check_indexes(prepared)
+        def prepare(dimensions: int) -> Changes:
+            summaries, prepared = prepare_replace(collection, dimensions, documents, records, scope=scope)
             return [(REPLACED, summary) for summary in summaries], prepared
 
-        return (await self._publish(collection, prepare)).before
+        self._check_open()
+        return (await self._transactions.publish(collection, prepare)).before
 
     async def delete(self, collection: str, document_id: str, metadata_filter: FilterLike | None = None) -> int:
         return await self.delete_documents(collection, [document_id], metadata_filter)
@@ -264,10 +258,14 @@ class PostgresStore(VectorStoreBase):
     async def delete_documents(
         self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None
     ) -> int:
-        return (await self._remove(collection, unique_ids(document_ids), metadata_filter))[0].before
+        self._check_open()
+        written, _ = await self._transactions.remove(collection, unique_ids(document_ids), metadata_filter)
+        return written.before
 
     async def delete_by_filter(self, collection: str, metadata_filter: FilterLike) -> list[str]:
-        return (await self._remove(collection, None, metadata_filter))[1]
+        self._check_open()
+        _, names = await self._transactions.remove(collection, None, metadata_filter)
+        return names
 
     async def build_index(self, collection: str) -> None:
         """Make the vector index now, whatever the size of the collection, and return when it is there.
@@ -277,7 +275,7 @@ class PostgresStore(VectorStoreBase):
 
         Raises: ConfigurationError: an operator manages the schema.
         """
-        found = await self._read(collection, _itself)
+        found = await self._read(collection, itself)
         self._schema.check_may_change("the vector index cannot be made")
         await self._upkeep.build_index(found)
 
@@ -365,80 +363,11 @@ class PostgresStore(VectorStoreBase):
 
     # --- running ---
 
-    async def _publish(self, collection: str, prepare: Prepare) -> writer.Written:
-        known, heads, prepared = await self._prepared(collection, prepare)
-        if not heads:
-            return writer.Written(0, 0)
-
-        async def work(session: Session) -> tuple[Collection, writer.Written | None]:
-            found = await self._locked(session, collection)
-            if found.info.dimensions != known.info.dimensions:
-                return found, None
-            return found, await writer.publish(session, found, heads, prepared)
-
-        with self._upkeep.writing():
-            found, written = await self._connections.write(work)
-        self._known[collection] = found
-        if written is None:
-            return await self._publish(collection, prepare)
-        self._upkeep.note(found, written=written.touched, growth=written.growth)
-        return written
-
-    async def _prepared(
-        self, collection: str, prepare: Prepare
-    ) -> tuple[Collection, list[tuple[int, DocumentSummary]], Prepared]:
-        self._check_open()
-        known = self._known.get(collection)
-        if known is not None:
-            with contextlib.suppress(DimensionMismatchError):  # another store may have made it anew
-                return known, *await asyncio.to_thread(prepare, known)
-        known = self._known[collection] = await self._read(collection, _itself)
-        return known, *await asyncio.to_thread(prepare, known)
-
-    async def _remove(
-        self, collection: str, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None
-    ) -> tuple[writer.Written, list[str]]:
-        self._check_open()
-        known = self._known.get(collection)
-
-        async def work(session: Session) -> tuple[Collection, writer.Written, list[str]]:
-            found = known or await self._locked(session, collection)
-            return found, *await writer.remove(session, found, document_ids, metadata_filter)
-
-        with self._upkeep.writing():
-            try:
-                found, written, names = await self._connections.write(work)
-            except RelationGone:
-                if known is None:
-                    raise unknown_collection(collection) from None
-                self._known.pop(collection, None)  # another store dropped it, and may have made it anew
-                return await self._remove(collection, document_ids, metadata_filter)
-        self._known[collection] = found
-        self._upkeep.note(found, written=written.touched, growth=written.growth)
-        return written, names
-
-    async def _locked(self, session: Session, collection: str) -> Collection:
-        """The collection, which cannot be dropped until the transaction ends."""
-        found = await load(session, self._names, collection, lock="FOR KEY SHARE")
-        if found is None:
-            raise unknown_collection(collection)
-        return found
-
     async def _read(
         self, collection: str, work: Callable[[Session, Collection], Awaitable[T]], *, settings: str = ""
     ) -> T:
         self._check_open()
-
-        async def inside(session: Session) -> T:
-            found = await load(session, self._names, collection)
-            if found is None:
-                raise unknown_collection(collection)
-            return await work(session, found)
-
-        try:
-            return await self._connections.read(inside, settings=settings)
-        except RelationGone as error:
-            raise unknown_collection(collection) from error
+        return await self._transactions.read(collection, work, settings=settings)
 
     async def _open(self) -> None:
         dsn = await self._server.start() if self._server is not None else None
@@ -460,16 +389,6 @@ class PostgresStore(VectorStoreBase):
     def _check_open(self) -> None:
         if not self._connections.is_open:
             raise closed_store(self)
-
-
-async def _itself(_: Session, collection: Collection) -> Collection:
-    return collection
-
-
-def _check_indexes(prepared: Prepared) -> None:
-    highest = max((record.chunk.chunk_index for record in prepared.records), default=0)
-    if highest > MAX_INDEX:
-        raise RecordError(f"chunk_index {highest} is above {MAX_INDEX}; number the chunks of a document from 0")
 
 
 def _check(value: str, allowed: Sequence[str], option: str) -> None:

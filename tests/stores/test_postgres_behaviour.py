@@ -384,9 +384,10 @@ async def test_a_cancelled_call_gives_its_connection_back(dsn: str, table: str) 
     """With one connection, work goes on after a call that was given up."""
     async with PostgresStore(dsn, table=table, pool_options={"max_size": 1}) as store:
         await store.create_collection("c", 4)
-        records = [record("a", n, "pear " * 200, total=3_000) for n in range(3_000)]
+        words = " ".join(f"word{n}" for n in range(100))
+        records = [record("a", n, words, total=6_000) for n in range(6_000)]
 
-        for delay in (0.01, 0.1, 0.3):
+        for delay in (0.01, 0.1, 0.25):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(delay):
                     await store.insert("c", records)
