@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -65,4 +64,3 @@ class HTTPStub:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
-        time.sleep(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import signal
@@ -138,6 +139,25 @@ async def test_a_temporary_store_keeps_its_data_when_closed() -> None:
         await store.create_collection("c", 4)
     async with store:
         assert await store.has_collection("c")
+
+
+async def test_a_temporary_folder_goes_with_its_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The folder of ":memory:" is removed once the store object is gone, not only when the process ends."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    store = QdrantStore(":memory:")
+    async with store:
+        await store.create_collection("c", 4)
+    inside = list(tmp_path.iterdir())
+
+    del store
+    for _ in range(100):  # the thread that closed the store may hold it a moment longer
+        gc.collect()
+        if not list(tmp_path.iterdir()):
+            break
+        await asyncio.sleep(0.05)
+
+    assert len(inside) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_temporary_store_leaves_nothing_behind(tmp_path: Path) -> None:
