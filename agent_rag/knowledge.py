@@ -24,12 +24,7 @@ from .documents import (
     storable_text,
 )
 from .embeddings.base import EmbeddingModelBase
-from .errors import (
-    CollectionNotFoundError,
-    ConfigurationError,
-    DimensionMismatchError,
-    ModelMismatchError,
-)
+from .errors import CollectionNotFoundError, ConfigurationError, DimensionMismatchError, ModelMismatchError
 from .events import DocumentsDeleted, DocumentsReplaced, EventCallback, Trigger, emit
 from .filters import Condition, FilterLike, all_of, as_filter, matches
 from .filters.language import conditions_of

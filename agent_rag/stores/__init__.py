@@ -1,4 +1,4 @@
-"""Vector stores, one file per engine. Importing this package loads no engine's client."""
+"""Vector stores, one folder per engine. Importing this package loads no engine's client."""
 
 from __future__ import annotations
 

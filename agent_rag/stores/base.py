@@ -14,15 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel
 
-from ..documents import (
-    Chunk,
-    ChunkKey,
-    DocumentSummary,
-    Signals,
-    VectorRecord,
-    VectorSearchResult,
-    storable_text,
-)
+from ..documents import Chunk, ChunkKey, DocumentSummary, Signals, VectorRecord, VectorSearchResult, storable_text
 from ..filters import FilterLike
 
 FORMAT_VERSION = 1

@@ -10,7 +10,7 @@ from typing import Any, Self
 from ..documents import DocumentSummary, VectorRecord, VectorSearchResult
 from ..errors import CollectionNotFoundError, DimensionMismatchError, RecordError, StoreClosedError
 from ..filters import matches
-from ..stores._records import clean_record
+from ..stores._shared.records import clean_record
 from ..stores.base import VectorStoreBase
 
 Key = tuple[str, int]

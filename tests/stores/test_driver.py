@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_rag.documents import ChunkKey, Signals, VectorSearchResult
-from agent_rag.stores._driver import run_steps, run_steps_async
+from agent_rag.stores._shared.driver import run_steps, run_steps_async
 from agent_rag.stores.base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 from agent_rag.testing import record
 

@@ -28,10 +28,10 @@ from tests.stores.races import assert_one_version_is_seen
 
 pytest.importorskip("elasticsearch", reason="pip install 'agent-rag-middleware[elasticsearch]' to run this")
 
-from agent_rag.stores import _elasticsearch_writer
-from agent_rag.stores._elasticsearch_schema import sortable
-from agent_rag.stores._elasticsearch_writer import Writer
+from agent_rag.stores._shared.filter_tokens import sortable
 from agent_rag.stores.elasticsearch import ElasticsearchStore
+from agent_rag.stores.elasticsearch import writer as writer_module
+from agent_rag.stores.elasticsearch.writer import Writer
 
 SERVER = os.environ.get("AGENT_RAG_ELASTICSEARCH_URL")
 # A client of version 9 does not talk to a server of version 8.
@@ -226,7 +226,7 @@ async def test_an_interrupted_replace_changes_nothing(
         await store.retrieve("c", RetrieveRequest(texts=["pear"], limit=10)),
     ]
     counts = [await store.count("c"), await store.count("c", F("x").exists(False))]
-    monkeypatch.setattr(_elasticsearch_writer, "_LEFTOVER_S", -60)
+    monkeypatch.setattr(writer_module, "_LEFTOVER_S", -60)
     await store.replace("c", [document()], [record("doc", 0, "pear newest")])
 
     assert left == 1 + 1 + 3 + 5

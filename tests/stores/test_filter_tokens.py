@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_rag.filters import F, matches
-from agent_rag.stores._elasticsearch_schema import sortable
-from agent_rag.stores._filter_tokens import Both, Condition, Has, Lacks, condition_of, range_prefixes, tokens_of
+from agent_rag.stores._shared.filter_tokens import (
+    Both,
+    Condition,
+    Has,
+    Lacks,
+    condition_of,
+    range_prefixes,
+    sortable,
+    tokens_of,
+)
 from agent_rag.testing.store_contract.filters import random_filter, random_metadata
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)

@@ -32,8 +32,8 @@ from tests.stores.races import assert_one_version_is_seen
 pytest.importorskip("pymilvus", reason="pip install 'agent-rag-middleware[milvus]' to run this")
 pytest.importorskip("milvus_lite", reason="pip install 'agent-rag-middleware[milvus]' to run this")
 
-from agent_rag.stores._milvus_schema import MilvusDialect, chunks_of
 from agent_rag.stores.milvus import MilvusLiteStore
+from agent_rag.stores.milvus.schema import MilvusDialect, chunks_of
 
 SERVER = os.environ.get("AGENT_RAG_MILVUS_URL")
 

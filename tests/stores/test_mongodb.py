@@ -28,10 +28,10 @@ from tests.stores.races import assert_one_version_is_seen
 
 pytest.importorskip("pymongo", reason="pip install 'agent-rag-middleware[mongodb]' to run this")
 
-from agent_rag.stores import _mongodb_writer
-from agent_rag.stores._mongodb_view import View
-from agent_rag.stores._mongodb_writer import Writer
 from agent_rag.stores.mongodb import MongoDBStore
+from agent_rag.stores.mongodb import writer as writer_module
+from agent_rag.stores.mongodb.view import View
+from agent_rag.stores.mongodb.writer import Writer
 from tests.standins.mongodb_server import MongoDBServer, MongoError
 
 # pymongo leaves the socket of a monitor open that is cancelled while it connects.
@@ -393,8 +393,8 @@ async def test_a_crash_leaves_one_version(
     held = len(documents_of(standin))
     found = [await store.search("c", EAST, 10), await store.retrieve("c", RetrieveRequest(texts=["pear"], limit=10))]
     counts = [await store.count("c"), await store.count("c", F("x").exists(False))]
-    monkeypatch.setattr(_mongodb_writer, "_ABANDONED_S", -1.0)
-    monkeypatch.setattr(_mongodb_writer, "_DEAD_S", -1.0)
+    monkeypatch.setattr(writer_module, "_ABANDONED_S", -1.0)
+    monkeypatch.setattr(writer_module, "_DEAD_S", -1.0)
     await store.delete("c", "unknown")
 
     name, count = ("new", 5) if step == "_purge" else ("old", 3)
@@ -441,7 +441,7 @@ async def test_a_writer_that_was_cleared_away_gives_up(
 
     async def late(self: Writer, *arguments: Any, **options: Any) -> int:
         monkeypatch.setattr(Writer, "_publish", publish)
-        monkeypatch.setattr(_mongodb_writer, "_ABANDONED_S", -1.0)
+        monkeypatch.setattr(writer_module, "_ABANDONED_S", -1.0)
         await store.delete("c", "unknown")
         return await publish(self, *arguments, **options)
 

@@ -17,9 +17,8 @@ import pytest
 from agent_rag import errors
 from agent_rag.documents import VectorRecord
 from agent_rag.filters import F
-from agent_rag.stores import qdrant_edge
 from agent_rag.stores.base import RetrieveRequest
-from agent_rag.stores.qdrant import QdrantStore
+from agent_rag.stores.qdrant import QdrantStore, edge
 from agent_rag.testing import StoreContract
 from agent_rag.testing.records import document, record
 from agent_rag.testing.store_contract import MakeStore
@@ -455,7 +454,7 @@ async def test_optimizing_keeps_the_answers(tmp_path: Path) -> None:
 
 def test_load_edge_gives_the_engine() -> None:
     """The module that the store drives."""
-    assert hasattr(qdrant_edge.load_edge(), "EdgeShard")
+    assert hasattr(edge.load_edge(), "EdgeShard")
 
 
 async def test_counts_follow_writes_of_a_session_without_keyword_search(tmp_path: Path) -> None:

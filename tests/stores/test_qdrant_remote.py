@@ -14,9 +14,9 @@ from qdrant_client import AsyncQdrantClient, models
 
 from agent_rag import errors
 from agent_rag.documents import VectorRecord
-from agent_rag.stores._qdrant_publisher import Publisher
 from agent_rag.stores.base import RetrieveRequest, Scored, VectorStoreBase
 from agent_rag.stores.qdrant import QdrantStore
+from agent_rag.stores.qdrant.publisher import Publisher
 from agent_rag.testing import StoreContract
 from agent_rag.testing.records import document, record
 from agent_rag.testing.store_contract import MakeStore
@@ -210,7 +210,7 @@ async def test_the_next_replace_clears_what_a_killed_writer_left(
         await written_but_not_swapped(store, "c", version("lost", 7))
         await store.replace("c", [document()], version("one", 2))
         young = await points(server)
-        monkeypatch.setattr("agent_rag.stores._qdrant_publisher.LEFTOVER_S", -1.0)
+        monkeypatch.setattr("agent_rag.stores.qdrant.publisher.LEFTOVER_S", -1.0)
         await store.replace("c", [document()], version("two", 2))
         cleared = await points(server)
 

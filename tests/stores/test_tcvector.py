@@ -33,10 +33,10 @@ from tests.stores.races import assert_one_version_is_seen
 
 pytest.importorskip("tcvectordb", reason="pip install 'agent-rag-middleware[tcvector]' to run this")
 
-from agent_rag.stores import _tcvector_writer
-from agent_rag.stores._tcvector_schema import expression, listed
-from agent_rag.stores._tcvector_writer import Writer
 from agent_rag.stores.tcvector import TcVectorStore
+from agent_rag.stores.tcvector import writer as writer_module
+from agent_rag.stores.tcvector.schema import expression, listed
+from agent_rag.stores.tcvector.writer import Writer
 from tests.standins.tcvectordb_server import TcVectorDBServer
 
 SERVER = os.environ.get("AGENT_RAG_TCVECTOR_URL")
@@ -284,7 +284,7 @@ async def test_a_crash_leaves_one_version(
     held = rows_of(standin, "chunks")
     found = [await store.search("c", EAST, 10), await store.retrieve("c", RetrieveRequest(texts=["pear"], limit=10))]
     counts = [await store.count("c"), await store.count("c", F("x").exists(False))]
-    monkeypatch.setattr(_tcvector_writer, "_ABANDONED_S", -1.0)
+    monkeypatch.setattr(writer_module, "_ABANDONED_S", -1.0)
     await store.replace("c", [], [])
 
     name, count = ("new", 5) if step == "_remove" else ("old", 3)
@@ -326,7 +326,7 @@ async def test_two_writers_of_a_new_document_leave_one(
                 store.replace("c", [document(f"d{number}")], [record(f"d{number}", n, "pear a") for n in range(3)]),
                 other.replace("c", [document(f"d{number}")], [record(f"d{number}", n, "pear b") for n in range(2)]),
             )
-    monkeypatch.setattr(_tcvector_writer, "_ABANDONED_S", -1.0)
+    monkeypatch.setattr(writer_module, "_ABANDONED_S", -1.0)
     await store.replace("c", [], [])
 
     listed_documents = await store.list_documents("c")

@@ -1,0 +1,59 @@
+"""Runs `retrieve_steps` for a store: the store only answers the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ...documents import VectorSearchResult
+from ..base import RetrieveRequest, Step, retrieve_steps
+
+
+def run_steps(request: RetrieveRequest, answer: Callable[[Step], Any]) -> list[VectorSearchResult]:
+    """One search, for a store that answers in the calling thread (inside its lock or its worker thread).
+
+    Args:
+        answer: Gives the answer of one step, see `Nearest`, `Keyword` and `Get`. Its errors go through.
+    """
+    if request.limit <= 0:
+        return []
+    steps = retrieve_steps(request)
+    reply: Any = None
+    while True:
+        try:
+            step = steps.send(reply)
+        except StopIteration as end:
+            found: list[VectorSearchResult] = end.value
+            return found
+        reply = answer(step)
+
+
+async def run_steps_async(
+    request: RetrieveRequest, answer: Callable[[Step], Awaitable[Any]]
+) -> list[VectorSearchResult]:
+    """As `run_steps`, for a store that awaits its server (inside one transaction or point in time)."""
+    if request.limit <= 0:
+        return []
+    steps = retrieve_steps(request)
+    reply: Any = None
+    while True:
+        try:
+            step = steps.send(reply)
+        except StopIteration as end:
+            found: list[VectorSearchResult] = end.value
+            return found
+        reply = await answer(step)
+
+
+def cut_ties(found: Callable[[int], list[tuple[Any, float]]], limit: int, count: int) -> list[tuple[Any, float]]:
+    """The best hits, asking for more while the last one ties with the one at `limit`, so that ties are cut by key.
+
+    Args:
+        found: ``found(n)``: the best `n` hits, best first.
+        count: First `n` to ask for, above `limit`.
+    """
+    while True:
+        hits = found(count)
+        if len(hits) < count or hits[-1][1] < hits[limit - 1][1]:
+            return hits
+        count *= 4

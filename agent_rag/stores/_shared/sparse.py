@@ -1,0 +1,119 @@
+"""BM25 weights as sparse vectors, for engines that rank by a dot product."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ...retrieval.lexical import K1, B, term_id, tokenize
+
+# A chunk's sparse vector carries its own length and the average length its weights were computed with, in two
+# dimensions that no query asks for: term frequencies can then be recovered, and scores computed for any statistics.
+_LENGTH, _AVERAGE = 2**32 - 1, 2**32 - 2
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Term frequencies of one text by `term_id`."""
+
+    ids: list[int]
+    frequencies: list[int]
+    length: int
+
+    @classmethod
+    def of(cls, text: str) -> Terms:
+        counted = Counter(map(term_id, tokenize(text)))
+        return cls(list(counted), list(counted.values()), counted.total())
+
+    def sparse(self, average: float) -> tuple[list[int], list[float]]:
+        """Indices and values of the sparse vector; both empty for a text without tokens."""
+        if not self.ids:
+            return [], []
+        base = K1 * (1 - B + B * self.length / average)
+        weights = [frequency / (frequency + base) for frequency in self.frequencies]
+        return sparse_vector(self.ids, weights, self.length, average)
+
+
+def sparse_vector(ids: list[int], weights: list[float], length: float, average: float) -> tuple[list[int], list[float]]:
+    """Indices and values, with the two that make them readable again."""
+    return [*ids, _LENGTH, _AVERAGE], [*weights, float(length), average]
+
+
+def storable_average(average: float) -> float:
+    """`average` as the 32-bit float that comes back, at least 1."""
+    return float(np.float32(max(average, 1.0)))
+
+
+def decode(sparse: Iterable[tuple[Sequence[int], Sequence[float]]]) -> Postings:
+    """The postings in the sparse vectors of some points."""
+    ids: list[int] = []
+    weights: list[float] = []
+    sizes: list[int] = []
+    for indices, values in sparse:
+        ids += indices
+        weights += values
+        sizes.append(len(indices))
+    return Postings(np.array(ids, np.uint32), np.array(weights, np.float64), np.array(sizes, np.int64))
+
+
+def term_counts(indices: Sequence[int]) -> dict[int, int]:
+    """Term -> number of times it occurs among the indices of sparse vectors."""
+    terms, counts = np.unique(np.array(indices, np.uint32), return_counts=True)
+    found = dict(zip(terms.tolist(), counts.tolist(), strict=True))
+    for marker in (_LENGTH, _AVERAGE):
+        found.pop(marker, None)
+    return found
+
+
+class Postings:
+    """Terms of several points: `point`, `term` and `frequency` side by side, and `lengths` by point."""
+
+    def __init__(
+        self, ids: npt.NDArray[np.uint32], weights: npt.NDArray[np.float64], sizes: npt.NDArray[np.int64]
+    ) -> None:
+        points = np.repeat(np.arange(len(sizes)), sizes)
+        self.lengths = self._by_point(len(sizes), points, ids, weights, _LENGTH)
+        average = self._by_point(len(sizes), points, ids, weights, _AVERAGE)
+        kept = ids < _AVERAGE
+        self.point, self.term, weights = points[kept], ids[kept], weights[kept]
+        base = K1 * (1 - B + B * self.lengths / np.maximum(average, 1e-9))
+        self.frequency = np.rint(weights * base[self.point] / np.maximum(1 - weights, 1e-9))
+
+    @staticmethod
+    def _by_point(
+        count: int,
+        points: npt.NDArray[np.int64],
+        ids: npt.NDArray[np.uint32],
+        weights: npt.NDArray[np.float64],
+        dimension: int,
+    ) -> npt.NDArray[np.float64]:
+        found = np.zeros(count)
+        at = ids == dimension
+        found[points[at]] = weights[at]
+        return found
+
+    def frequencies_by_term(self) -> dict[int, int]:
+        """Term -> number of points that have it."""
+        terms, counts = np.unique(self.term, return_counts=True)
+        return dict(zip(terms.tolist(), counts.tolist(), strict=True))
+
+    def bm25(self, query: Mapping[int, float], average: float) -> list[float]:
+        """Scores by point.
+
+        Args:
+            query: Term -> idf, times its count in the query.
+            average: Average length of the collection's chunks that have tokens.
+        """
+        wanted = np.array(sorted(query), np.uint32)
+        at = np.minimum(np.searchsorted(wanted, self.term), len(wanted) - 1)
+        hit = wanted[at] == self.term
+        idf = np.array([query[term] for term in wanted.tolist()])[at[hit]]
+        point, frequency = self.point[hit], self.frequency[hit]
+        base = K1 * (1 - B + B * self.lengths[point] / average)
+        scores = np.bincount(point, idf * frequency / (frequency + base), minlength=len(self.lengths))
+        found: list[float] = scores.tolist()
+        return found

@@ -1,0 +1,5 @@
+"""Elasticsearch 8 and 9."""
+
+from .store import ElasticsearchStore
+
+__all__ = ["ElasticsearchStore"]

@@ -1,0 +1,5 @@
+"""MongoDB with Vector Search."""
+
+from .store import MongoDBStore
+
+__all__ = ["MongoDBStore"]

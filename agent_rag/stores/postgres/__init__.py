@@ -1,0 +1,5 @@
+"""PostgreSQL, with or without pgvector."""
+
+from .store import PostgresStore
+
+__all__ = ["PostgresStore"]

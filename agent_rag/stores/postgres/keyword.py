@@ -1,0 +1,62 @@
+"""BM25 over the table of postings, with the statistics of the moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import ConfigurationError
+from ...retrieval.lexical import K1, B, counts, idf, tokenize
+from .connection import Session
+from .copy import term_key
+from .filters import Values
+from .schema import Collection
+
+
+async def term_weights(session: Session, collection: Collection, text: str) -> dict[int, float]:
+    """Key of each token of `text` that is indexed -> its inverse document frequency, times its occurrences.
+
+    Frequencies are counted for each search (3 ms for the 39,000 postings of a median question at 100k chunks): kept
+    counts would make all writers wait for each other at every common word.
+
+    Raises: ConfigurationError: the collection has no keyword index.
+    """
+    if not collection.keyword:
+        raise ConfigurationError(
+            f"collection {collection.info.name!r} was created with keyword=False and has no keyword index; "
+            "ingest into a new collection with keyword=True"
+        )
+    terms = await asyncio.to_thread(_terms, text)
+    if not terms or not collection.worded:
+        return {}
+    rows = await session.fetch(
+        f"SELECT term, count(*) AS frequency FROM {collection.postings} WHERE term = ANY($1::int8[]) GROUP BY term",
+        list(terms),
+    )
+    return {row["term"]: terms[row["term"]] * idf(collection.worded, row["frequency"]) for row in rows}
+
+
+def ranking_sql(
+    collection: Collection, weights: dict[int, float], limit: int, values: Values, among: Sequence[int] | None = None
+) -> str:
+    """A query for (chunk, weight) of the best `limit` chunks, and of those with the score of the last one.
+
+    Args:
+        among: Ids of the only chunks that count.
+    """
+    average = collection.words / collection.worded
+    norm = f"({values.bind(K1 * (1 - B), 'float8')} + {values.bind(K1 * B / average, 'float8')} * p.length)"
+    terms = values.bind(list(weights), "int8[]")
+    numbers = values.bind(list(weights.values()), "float8[]")
+    condition = "" if among is None else f"WHERE p.chunk = ANY({values.bind(list(among), 'int4[]')}) "
+    return (
+        f"SELECT p.chunk, sum(q.weight / (1 + {norm} / p.frequency)) AS weight "
+        f"FROM unnest({terms}, {numbers}) AS q(term, weight) JOIN {collection.postings} p ON p.term = q.term "
+        f"{condition}GROUP BY p.chunk ORDER BY weight DESC FETCH FIRST ({values.bind(limit, 'int8')}) ROWS WITH TIES"
+    )
+
+
+def _terms(text: str) -> dict[int, int]:
+    counted: dict[Any, int] = counts(tokenize(text))
+    return {term_key(token): times for token, times in counted.items()}

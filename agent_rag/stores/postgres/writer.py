@@ -1,0 +1,337 @@
+"""Writing: whole documents or single chunks, in one transaction each.
+
+The row of a document is also its lock: each writer first inserts or updates the rows of its documents, in the order of
+their keys, and so waits for every other writer of one of them. All else of a transaction needs no lock, up to the
+counts of the collection, which come last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from ...documents import DocumentSummary, VectorRecord
+from ...filters import FilterLike
+from ...filters.plan import IndexedMetadata, index_metadata
+from ...retrieval.lexical import counts, tokenize
+from .._shared.records import REPLACED, Prepared
+from . import copy as copy
+from .connection import Session
+from .filters import Values, where
+from .schema import NUMBER_COLUMNS, POSTING_COLUMNS, Collection, chunk_columns
+from .vectors import stored_matrix
+
+_PIECE = 1_000
+"""Chunks that are encoded at once, about 3 MB."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a write changed."""
+
+    before: int
+    """Chunks that were there and are gone."""
+    added: int
+
+    @property
+    def touched(self) -> int:
+        return self.before + self.added
+
+    @property
+    def growth(self) -> int:
+        return self.added - self.before
+
+
+@dataclass
+class _Counts:
+    """Change of a collection's counts."""
+
+    chunks: int = 0
+    worded: int = 0
+    words: int = 0
+
+    def add(self, length: int, times: int) -> None:
+        """Count a chunk of `length` tokens."""
+        self.chunks += times
+        self.worded += times if length else 0
+        self.words += times * length
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """A piece of a write, encoded but for the ids that the database gives."""
+
+    keys: list[uuid.UUID]
+    """Document of each chunk."""
+    indexes: list[int]
+    lengths: list[int]
+    rows: list[bytes]
+    """Fields of each chunk after its id and document."""
+    terms: list[Counter[str]]
+    numbers: list[dict[str, float]]
+
+
+def document_key(scope: str, document_id: str) -> uuid.UUID:
+    """Key of a document in its collection, whatever the length of its names."""
+    return _hashed(json.dumps([scope, document_id]))
+
+
+def name_key(document_id: str) -> uuid.UUID:
+    """Key that the documents of one id in all scopes share."""
+    return _hashed(document_id)
+
+
+async def publish(
+    session: Session,
+    collection: Collection,
+    heads: Sequence[tuple[int, DocumentSummary]],
+    prepared: Prepared,
+) -> Written:
+    """Write documents with their chunks.
+
+    Args:
+        heads: (chunk index that the summary comes from, summary) of each document, with the number of its chunks in
+            `prepared`; with the index `REPLACED` whatever the document had is removed.
+    """
+    documents = await _put_heads(session, collection, heads)
+    replaced = [documents[key].id for key in documents if documents[key].replaced and not documents[key].fresh]
+    change = _Counts()
+    await _remove_chunks(session, collection, change, "document = ANY($1::int4[])", replaced)
+    before = -change.chunks
+    for start in range(0, len(prepared.records), _PIECE):
+        piece = await asyncio.to_thread(_encode, collection, prepared, start)
+        kept = [document for document in documents.values() if not document.replaced and not document.fresh]
+        if kept:
+            before += await _remove_overwritten(session, collection, change, documents, piece)
+        await _copy(session, collection, documents, piece)
+        for length in piece.lengths:
+            change.add(length, 1)
+    await _count(session, collection, change)
+    return Written(before, len(prepared.records))
+
+
+async def remove(
+    session: Session,
+    collection: Collection,
+    document_ids: Sequence[str] | None,
+    metadata_filter: FilterLike | None,
+) -> tuple[Written, list[str]]:
+    """Remove whole documents whose metadata match; None for all ids. Returns the ids removed, sorted, too."""
+    values = Values()
+    conditions = [where(metadata_filter, "d", values)]
+    if document_ids is not None:
+        conditions.append(f"d.name = ANY({values.bind([name_key(name) for name in document_ids], 'uuid[]')})")
+    rows = await session.fetch(
+        f"SELECT d.id, d.document_id FROM {collection.documents} d WHERE {' AND '.join(f'({c})' for c in conditions)} "
+        "ORDER BY d.key FOR UPDATE",
+        *values,
+    )
+    names = sorted({row["document_id"] for row in rows})
+    if not rows:
+        return Written(0, 0), names
+    row = await session.fetch_one(
+        f"WITH {_gone(collection, 'document = ANY($1::int4[])')}, "
+        f"heads AS (DELETE FROM {collection.documents} WHERE id = ANY($1::int4[])), "
+        "counted AS (SELECT count(*) AS chunks, count(*) FILTER (WHERE length > 0) AS worded, "
+        "coalesce(sum(length), 0) AS words FROM gone) "
+        f"UPDATE {collection.names.collections} c SET chunks = c.chunks - counted.chunks, "
+        "worded = c.worded - counted.worded, words = c.words - counted.words FROM counted WHERE c.id = $2 "
+        "RETURNING counted.chunks",
+        [row["id"] for row in rows],
+        collection.id,
+    )
+    return Written(row["chunks"], 0), names
+
+
+@dataclass(frozen=True)
+class _Document:
+    id: int
+    replaced: bool
+    fresh: bool
+    """Whether this transaction made its row."""
+
+
+async def _put_heads(
+    session: Session, collection: Collection, heads: Sequence[tuple[int, DocumentSummary]]
+) -> dict[uuid.UUID, _Document]:
+    rows = await asyncio.to_thread(lambda: sorted(_head_rows(heads), key=lambda row: row[0]))
+    if not rows:
+        return {}
+    columns = ("body", "tokens", "number_keys", "number_values")
+    answers = await session.fetch_many(
+        f"INSERT INTO {collection.documents} AS d "
+        "(key, name, scope, document_id, first_index, chunk_count, body, tokens, number_keys, number_values) "
+        "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (key) DO UPDATE SET "
+        f"chunk_count = excluded.chunk_count + CASE WHEN excluded.first_index = {REPLACED} THEN 0 ELSE d.chunk_count "
+        "END, first_index = LEAST(excluded.first_index, d.first_index), "
+        + ", ".join(
+            f"{column} = CASE WHEN excluded.first_index <= d.first_index THEN excluded.{column} ELSE d.{column} END"
+            for column in columns
+        )
+        + " RETURNING id, xmax = 0 AS fresh",
+        rows,
+    )
+    return {
+        row[0]: _Document(answer["id"], replaced=row[4] == REPLACED, fresh=answer["fresh"])
+        for row, answer in zip(rows, answers, strict=True)
+    }
+
+
+def _head_rows(heads: Sequence[tuple[int, DocumentSummary]]) -> Iterator[tuple[Any, ...]]:
+    for index, summary in heads:
+        indexed = index_metadata(summary.metadata)
+        yield (
+            document_key(summary.scope, summary.document_id),
+            name_key(summary.document_id),
+            summary.scope,
+            summary.document_id,
+            index,
+            summary.chunk_count,
+            summary.model_dump_json(include={"source", "metadata", "title", "uri", "state"}),
+            list(indexed.tokens),
+            list(indexed.numbers),
+            list(indexed.numbers.values()),
+        )
+
+
+def _encode(collection: Collection, prepared: Prepared, start: int) -> _Encoded:
+    records = prepared.records[start : start + _PIECE]
+    vectors = [b""] * len(records)
+    if collection.engine != "none":
+        matrix = stored_matrix(prepared.matrix[start : start + _PIECE], collection.info.distance)
+        vectors = copy.vectors(matrix, collection.engine)
+    terms: list[Counter[str]] = [
+        counts(tokenize(record.chunk.indexed_text)) if collection.keyword else Counter() for record in records
+    ]
+    lengths = [counted.total() for counted in terms]
+    indexed = [index_metadata(record.chunk.metadata) for record in records]
+    return _Encoded(
+        keys=[document_key(record.scope, record.document_id) for record in records],
+        indexes=[record.chunk.chunk_index for record in records],
+        lengths=lengths,
+        rows=[
+            _chunk_fields(record, length, vector, metadata)
+            for record, length, vector, metadata in zip(records, lengths, vectors, indexed, strict=True)
+        ],
+        terms=terms,
+        numbers=[metadata.numbers for metadata in indexed],
+    )
+
+
+def _chunk_fields(record: VectorRecord, length: int, vector: bytes, indexed: IndexedMetadata) -> bytes:
+    return b"".join(
+        (
+            copy.integer(record.chunk.chunk_index),
+            copy.integer(length),
+            vector,
+            copy.text_array(indexed.tokens),
+            copy.text_array(list(indexed.numbers)),
+            copy.double_array(list(indexed.numbers.values())),
+            copy.text(record.chunk.model_dump_json()),
+        )
+    )
+
+
+async def _copy(
+    session: Session, collection: Collection, documents: dict[uuid.UUID, _Document], piece: _Encoded
+) -> None:
+    reserved = await session.fetch(
+        "SELECT nextval($1::regclass)::int4 AS id FROM generate_series(1, $2::int4)",
+        collection.chunk_ids,
+        len(piece.keys),
+    )
+    ids = [row["id"] for row in reserved]
+    columns = chunk_columns(collection.info.dimensions)
+    head = len(columns).to_bytes(2, "big")
+    rows = [
+        head + copy.integer(number) + copy.integer(documents[key].id) + row
+        for number, key, row in zip(ids, piece.keys, piece.rows, strict=True)
+    ]
+    names = collection.names
+    await session.copy(names.plain(collection.id, "chunks"), columns, copy.stream(rows))
+    numbers = copy.numbers(piece.numbers, ids)
+    if numbers:
+        await session.copy(names.plain(collection.id, "numbers"), NUMBER_COLUMNS, copy.stream(numbers))
+    if collection.keyword:
+        postings = await asyncio.to_thread(copy.postings, piece.terms, ids)
+        await session.copy(names.plain(collection.id, "postings"), POSTING_COLUMNS, copy.cut(postings))
+
+
+async def _remove_overwritten(
+    session: Session,
+    collection: Collection,
+    change: _Counts,
+    documents: dict[uuid.UUID, _Document],
+    piece: _Encoded,
+) -> int:
+    """Remove the chunks that `piece` writes again. Returns their number."""
+    wanted = [
+        (documents[key].id, index)
+        for key, index in zip(piece.keys, piece.indexes, strict=True)
+        if not documents[key].fresh and not documents[key].replaced
+    ]
+    gone = await _remove_chunks(
+        session,
+        collection,
+        change,
+        "(document, chunk_index) IN (SELECT * FROM unnest($1::int4[], $2::int4[]))",
+        [document for document, _ in wanted],
+        [index for _, index in wanted],
+    )
+    if gone:
+        per_document = Counter(row["document"] for row in gone)
+        await session.execute(
+            f"UPDATE {collection.documents} d SET chunk_count = d.chunk_count - x.gone "
+            "FROM unnest($1::int4[], $2::int4[]) AS x(id, gone) WHERE d.id = x.id",
+            list(per_document),
+            list(per_document.values()),
+        )
+    return len(gone)
+
+
+async def _remove_chunks(
+    session: Session, collection: Collection, change: _Counts, condition: str, *values: Sequence[int]
+) -> list[Any]:
+    if not values[0]:
+        return []
+    gone = await session.fetch(f"WITH {_gone(collection, condition)} SELECT document, length FROM gone", *values)
+    for row in gone:
+        change.add(row["length"], -1)
+    return gone
+
+
+def _gone(collection: Collection, condition: str) -> str:
+    """Parts of a statement that remove chunks, as `gone`, with their numbers and postings."""
+    parts = [
+        f"gone AS (DELETE FROM {collection.chunk_table} WHERE {condition} "
+        "RETURNING id, document, length, number_keys, number_values)",
+        f"numbers AS (DELETE FROM {collection.numbers} n "
+        "USING (SELECT id, key, value FROM gone, unnest(number_keys, number_values) AS u(key, value)) AS x "
+        "WHERE n.key = x.key AND n.value = x.value AND n.chunk = x.id)",
+    ]
+    if collection.keyword:
+        parts.append(f"words AS (DELETE FROM {collection.postings} WHERE chunk = ANY(ARRAY(SELECT id FROM gone)))")
+    return ", ".join(parts)
+
+
+async def _count(session: Session, collection: Collection, change: _Counts) -> None:
+    if change == _Counts():
+        return
+    await session.execute(
+        f"UPDATE {collection.names.collections} SET chunks = chunks + $2, worded = worded + $3, words = words + $4 "
+        "WHERE id = $1",
+        collection.id,
+        change.chunks,
+        change.worded,
+        change.words,
+    )
+
+
+def _hashed(name: str) -> uuid.UUID:
+    return uuid.UUID(bytes=blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest())

@@ -1,0 +1,5 @@
+"""Tencent Cloud VectorDB."""
+
+from .store import TcVectorStore
+
+__all__ = ["TcVectorStore"]
