@@ -11,7 +11,7 @@ import io
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -137,6 +137,7 @@ def search(
             filter=parse_filter(filter) if filter else None,
         )
         console.show_results(results, as_json=as_json)
+        await _tell_if_empty(base, results)
 
     _run(work, kb, config, store, as_json)
 
@@ -178,6 +179,7 @@ def list_documents(
 
         listed = await base.list_documents(filter=parse_filter(filter) if filter else None)
         console.show_documents(listed, as_json=as_json)
+        await _tell_if_empty(base, listed)
 
     _run(work, kb, config, store, as_json)
 
@@ -359,6 +361,12 @@ def _chosen(settings: Settings, name: str | None, store: str | None) -> tuple[st
 async def _entered(name: str, settings: KnowledgeBaseSettings, folder: Path | None) -> AsyncIterator[KnowledgeBase]:
     async with open_store(settings, folder=folder) as opened:
         yield knowledge_base_from(name, settings, opened)
+
+
+async def _tell_if_empty(base: KnowledgeBase, found: Sequence[Any]) -> None:
+    """A misspelt name is an empty knowledge base, so say that it is one."""
+    if not found and not await base.count():
+        typer.echo(f"agent-rag: the knowledge base {base.name!r} is empty; agent-rag ingest PATH fills it", err=True)
 
 
 def _guarded(work: Callable[[], Awaitable[None]], as_json: bool) -> None:

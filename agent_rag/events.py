@@ -42,13 +42,14 @@ class LoadProgress(Event):
     """One step of an ingestion."""
 
     source: str
-    stage: Literal["list", "parse", "chunk", "embed", "store", "prune", "done"]
+    stage: Literal["list", "parse", "store", "prune", "done"]
+    """``list`` and ``done`` come once for each source, the others once for each file."""
     done: int
-    """Files finished, of `total`."""
+    """Files that are through this stage; of `total`, except for ``prune``."""
     total: int
     document_id: str | None = None
     outcome: str | None = None
-    """For a finished file: added, replaced, unchanged, skipped or failed."""
+    """Of a stored file: added or replaced; of a pruned one: pruned. The report has the others."""
 
 
 EventCallback = Callable[[Event], Any | Awaitable[Any]]

@@ -172,6 +172,10 @@ async def sync(
     Raises: SourceError: a source cannot be listed at all, or pruning was refused. Otherwise as `ingest`.
     """
     started = time.monotonic()
+    sources = [source] if isinstance(source, SourceBase | str | os.PathLike) else list(source)
+    for one in sources:
+        if not isinstance(one, SourceBase):
+            raise ConfigurationError(f"sync takes sources, got {one!r}; pass DirectorySource(...), or call ingest")
     async with contextlib.AsyncExitStack() as stack:
         chosen = _Options(
             chunker=chunker or AutoChunker(),
@@ -184,7 +188,7 @@ async def sync(
             on_event=on_event,
         )
         report = IngestReport()
-        for one in [source] if isinstance(source, SourceBase) else source:
+        for one in sources:
             await _Run(kb, one, chosen, report).run()
     report.files.sort(key=lambda file: file.document_id)
     report.seconds = time.monotonic() - started
@@ -230,6 +234,7 @@ class _Run:
         await self._process(listing.items)
         if self.options.prune:
             await self._prune(listing)
+        await self._progress("done", self.total)
 
     async def _process(self, items: list[SourceItem]) -> None:
         queue: asyncio.Queue[_Prepared | None] = asyncio.Queue(maxsize=4 * self.options.pool.workers)
@@ -393,11 +398,13 @@ class _Run:
         if len(gone) > self.options.max_prune_share * len(mine):
             raise SourceError(
                 f"{self.source.name} lacks {len(gone)} of its {len(mine)} documents; pruning more than "
-                f"{self.options.max_prune_share:.0%} needs max_prune_share=1.0 (command line: --force)"
+                f"{self.options.max_prune_share:.0%} needs max_prune_share=1.0 (command line: --force); if they came "
+                "from another source, give each a name of its own"
             )
         await self.kb.delete_documents([summary.document_id for summary in gone], trigger=self.options.trigger)
-        for summary in gone:
+        for count, summary in enumerate(gone, 1):
             self._add(FileReport(document_id=summary.document_id, uri=summary.uri or "", outcome="pruned"))
+            await self._progress("prune", count, summary.document_id, "pruned")
 
     # --- reporting ---
 
@@ -419,7 +426,7 @@ class _Run:
 
     async def _progress(
         self,
-        stage: Literal["list", "parse", "store"],
+        stage: Literal["list", "parse", "store", "prune", "done"],
         done: int,
         document_id: str | None = None,
         outcome: str | None = None,

@@ -27,7 +27,7 @@ from .embeddings.base import EmbeddingModelBase
 from .errors import CollectionNotFoundError, ConfigurationError, DimensionMismatchError, ModelMismatchError
 from .events import DocumentsDeleted, DocumentsReplaced, EventCallback, Trigger, emit
 from .filters import Condition, FilterLike, all_of, as_filter, matches
-from .filters.language import conditions_of
+from .filters.language import conditions_of, is_node
 from .limits import Limits
 from .retrieval.rank import Fusion, best_score, collapse, hybrid
 from .stores.base import NATIVE, CollectionInfo, RetrieveRequest, Scored, VectorStoreBase
@@ -72,6 +72,7 @@ class KnowledgeBase:
             description: What can be found here, for the same readers.
             embedding_model: None: keyword search only. Anything with `dimensions`, `supports_multimodal` and
                 ``await model(inputs)`` giving `.embeddings` works.
+            vector_store: Any store; entered by you, before the first operation.
             collection: Created on the first write, sized to the model.
             metadata_filter: Scope of this handle, as field -> scalar: part of every record's identity, forced onto
                 every record written, required of every record read, listed or deleted. A callable is asked at each
@@ -81,14 +82,22 @@ class KnowledgeBase:
             candidates: Length of each list that is fused.
             on_event: Called with `DocumentsReplaced` and `DocumentsDeleted` after the store acknowledged.
 
-        Raises: ConfigurationError: an option is out of range.
+        Raises: ConfigurationError: an option is out of range. LimitExceededError: the vectors are over
+            ``limits.dimensions``.
         """
         if not name or not collection:
             raise ConfigurationError(f"a KnowledgeBase needs a name and a collection, got {name=} {collection=}")
+        if not isinstance(vector_store, VectorStoreBase):
+            given = vector_store.__name__ if isinstance(vector_store, type) else type(vector_store).__name__
+            raise ConfigurationError(
+                f"vector_store is {given}, which is no store; pass an instance of a subclass of VectorStoreBase"
+            )
         if not (metadata_filter is None or callable(metadata_filter) or isinstance(metadata_filter, Mapping)):
             raise ConfigurationError(
                 f"metadata_filter is {metadata_filter!r}; pass a mapping, or a function giving one"
             )
+        if isinstance(metadata_filter, Mapping):
+            _check_scope(metadata_filter, name)
         if embedding_model is not None and not (callable(embedding_model) and hasattr(embedding_model, "dimensions")):
             raise ConfigurationError(
                 f"embedding_model is a {type(embedding_model).__name__}; it needs `dimensions` and an awaitable call"
@@ -102,6 +111,7 @@ class KnowledgeBase:
         self.vector_store = vector_store
         self.collection = collection
         self.limits = limits or Limits()
+        self.limits.check("dimensions", self._embedder.dimensions, f"vectors of the model of {name!r}")
         self._metadata_filter = metadata_filter
         self._fusion = fusion
         self._keyword_weight = (
@@ -139,6 +149,7 @@ class KnowledgeBase:
         scope = self._metadata_filter()
         if not scope:  # a forgotten return must not open every scope
             raise ConfigurationError(f"the scope function of {self.name!r} gave {scope!r}; it must give a mapping")
+        _check_scope(scope, self.name)
         return dict(scope)
 
     # --- writing ---
@@ -538,6 +549,11 @@ class KnowledgeBase:
             if summary.document_id != path and (summary.document_id == spelled or summary.uri == uri):
                 return summary.document_id
         return None
+
+
+def _check_scope(scope: Mapping[str, Any], name: str) -> None:
+    if is_node(scope):  # it would be stamped onto records as three fields, and read as a condition
+        raise ConfigurationError(f"the scope of {name!r} is a filter node, {dict(scope)!r}; pass field -> scalar")
 
 
 def _check_number(name: str, value: object, kind: Any) -> None:

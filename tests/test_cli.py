@@ -231,3 +231,14 @@ def test_an_interrupted_ingest_can_be_run_again(files: Path) -> None:
     assert waited < 5
     assert json.loads(again.stdout)["ok"]
     assert sum(json.loads(again.stdout)["counts"].values()) == 3_002
+
+
+def test_a_misspelt_knowledge_base_is_said_to_be_empty(files: Path) -> None:
+    """No hits in a knowledge base with documents are no hits; in one without, standard error says that it is empty."""
+    run("ingest", "docs")
+
+    assert "is empty" not in run("search", "quantum chromodynamics", "--threshold", "0.9").stderr
+    for command in (["search", "gateway"], ["list"]):
+        result = run(*command, "-k", "defualt")
+        assert result.exit_code == 0
+        assert "the knowledge base 'defualt' is empty; agent-rag ingest PATH fills it" in result.stderr

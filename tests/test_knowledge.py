@@ -314,6 +314,17 @@ class TestSearch:
         assert max(map(len, kb.embedding_model.texts)) == 16_384
         assert "cut to query_characters=16384" in caplog.text
 
+    @pytest.mark.parametrize("given", [MemoryStore, "qdrant:folder", object()])
+    def test_what_is_no_store_is_refused(self, given: Any) -> None:
+        """A class, a URI or anything else is named at once."""
+        with pytest.raises(ConfigurationError, match="which is no store"):
+            KnowledgeBase("k", "d", HashEmbedding(), given, "c")
+
+    async def test_vectors_over_the_limit_are_refused(self, memory: VectorStoreBase) -> None:
+        """A model with longer vectors than `limits.dimensions` is named when the knowledge base is made."""
+        with pytest.raises(LimitExceededError, match="dimensions=32"):
+            base(memory, limits=Limits(dimensions=32))
+
     async def test_limits_name_themselves(self, memory: VectorStoreBase) -> None:
         """Too large a top_k, filter list or chunk raises and names the option."""
         kb = base(memory, limits=Limits(chunk_characters=10))

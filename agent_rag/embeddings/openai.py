@@ -18,7 +18,6 @@ from pydantic import SecretStr
 from .._http import HTTPFailure, JSONClient, secret
 from ..content import DataBlock
 from ..errors import (
-    AgentRAGError,
     ConfigurationError,
     EmbeddingAuthError,
     EmbeddingError,
@@ -66,6 +65,7 @@ class OpenAIEmbeddingModel(EmbeddingModelBase):
             max_attempts: Including the first. 429 and 5xx are retried, respecting Retry-After; other 4xx never.
             max_query_bytes: A longer query is cut (UTF-8 bytes bound the tokens of byte-level tokenizers from above).
             query_prefix, document_prefix: Put before each text; models such as e5 and nomic want them.
+            keyword_weight: Share of the keyword score in hybrid search with this model, in [0, 1].
             client_kwargs: Passed to `httpx.AsyncClient` (proxy, verify, ...).
 
         Raises: ConfigurationError: dimensions are unknown, or a number is not positive.
@@ -138,8 +138,9 @@ class OpenAIEmbeddingModel(EmbeddingModelBase):
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(one(batch)) for batch in batches]
-        except* AgentRAGError as errors:
-            # The first failure cancelled the rest; one message is enough.
+        except BaseExceptionGroup as errors:
+            # The first failure cancelled the rest; one message is enough. Not `except*`: Python 3.11.2 wraps in a group
+            # again what is raised in it.
             raise _first(errors) from None
         return [task.result() for task in tasks]
 

@@ -158,14 +158,18 @@ FilterLike = Filter | Mapping[str, Any]
 
 
 def as_filter(value: FilterLike | None) -> Filter | None:
-    """A `Filter` from a filter or a plain mapping; None and ``{}`` stay None.
+    """A `Filter` from a filter, a plain mapping or a JSON node; None and ``{}`` stay None.
 
-    Raises: FilterError: `value` is neither, or a field's value does not fit.
+    Raises: FilterError: `value` is none of them, or a field's value does not fit.
     """
     if value is None or isinstance(value, Filter):
         return value
     if not isinstance(value, Mapping):
         raise FilterError(f"a filter is a mapping or built with F(...), got {type(value).__name__}")
+    if is_node(value):
+        from .model import parse_node  # which is built on this module
+
+        return parse_node(value)
     conditions: list[Filter] = [
         Condition(field, "in", tuple(item))
         if isinstance(item, list | tuple | set | frozenset)
@@ -175,6 +179,14 @@ def as_filter(value: FilterLike | None) -> Filter | None:
     if not conditions:
         return None
     return conditions[0] if len(conditions) == 1 else And(tuple(conditions))
+
+
+def is_node(value: Mapping[str, Any]) -> bool:
+    """Whether a mapping is a JSON node: only field, operator and value, and an operator with a field or with nodes."""
+    operator = value.get("operator")
+    if not isinstance(operator, str) or not value.keys() <= {"field", "operator", "value"}:
+        return False
+    return "field" in value or (operator.lower() in ("and", "or", "not") and isinstance(value.get("value"), list))
 
 
 def all_of(*filters: FilterLike | None) -> Filter | None:

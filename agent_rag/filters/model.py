@@ -27,21 +27,29 @@ from .language import (
 class FilterField(BaseModel):
     """A metadata field that a model may filter by."""
 
-    type: Literal["text", "number", "boolean", "date", "list"] = "text"
-    """`list` is a list of text."""
+    type: Literal["any", "text", "number", "boolean", "date", "list"] = "text"
+    """`list` is a list of text; `any` allows every operator and scalar, for a field whose type is not known."""
     values: list[Scalar] | None = None
     """The allowed values; None allows any."""
     description: str | None = Field(default=None, max_length=500)
 
 
 _OPERATORS_OF: dict[str, tuple[str, ...]] = {
+    "any": OPERATORS,
     "text": ("eq", "ne", "in", "not_in", "is_null", "exists"),
     "boolean": ("eq", "ne", "is_null", "exists"),
     "number": ("eq", "ne", "gt", "gte", "lt", "lte", "between", "in", "not_in", "is_null", "exists"),
     "date": ("eq", "ne", "gt", "gte", "lt", "lte", "between", "is_null", "exists"),
     "list": ("contains", "contains_any", "contains_all", "is_null", "exists"),
 }
-_JSON_TYPE = {"text": "string", "number": "number", "boolean": "boolean", "date": "string", "list": "string"}
+_JSON_TYPE: dict[str, dict[str, Any]] = {
+    "any": {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]},
+    "text": {"type": "string"},
+    "number": {"type": "number"},
+    "boolean": {"type": "boolean"},
+    "date": {"type": "string", "description": "ISO 8601 date or datetime"},
+    "list": {"type": "string"},
+}
 _MAX_DEPTH = 8
 
 
@@ -52,11 +60,7 @@ def filter_schema(fields: Mapping[str, FilterField]) -> dict[str, Any]:
     """
     conditions = []
     for name, field in sorted(fields.items()):
-        item: dict[str, Any] = {"type": _JSON_TYPE[field.type]}
-        if field.values is not None:
-            item = {"enum": list(field.values)}
-        elif field.type == "date":
-            item["description"] = "ISO 8601 date or datetime"
+        item = dict(_JSON_TYPE[field.type]) if field.values is None else {"enum": list(field.values)}
         condition: dict[str, Any] = {
             "type": "object",
             "properties": {
@@ -109,7 +113,7 @@ def parse_filter(
         return None
     if not isinstance(value, Mapping):
         raise FilterError(f"filter must be an object, got {type(value).__name__}")
-    parsed = _parse_node(value, 0)
+    parsed = parse_node(value)
     conditions = conditions_of(parsed)
     if len(conditions) > max_conditions:
         raise FilterError(f"filter has {len(conditions)} conditions; at most {max_conditions} are allowed")
@@ -136,7 +140,8 @@ def to_json(value: Filter) -> dict[str, Any]:
     raise FilterError(f"unknown filter {value!r}")
 
 
-def _parse_node(node: Any, depth: int) -> Filter:
+def parse_node(node: Any, depth: int = 0) -> Filter:
+    """Read a node or a plain mapping, without the limits and the declared fields of `parse_filter`."""
     if depth > _MAX_DEPTH:
         raise FilterError(f"filter is nested more than {_MAX_DEPTH} deep")
     if not isinstance(node, Mapping):
@@ -161,7 +166,7 @@ def _parse_combination(operator: str, value: Any, depth: int) -> Filter:
     nodes = [value] if isinstance(value, Mapping) else value
     if not isinstance(nodes, list) or not nodes:
         raise FilterError(f"{operator!r} takes a list of filter nodes as its value")
-    parts = tuple(_parse_node(part, depth + 1) for part in nodes)
+    parts = tuple(parse_node(part, depth + 1) for part in nodes)
     if operator == "not":
         return Not(parts[0] if len(parts) == 1 else And(parts))
     return And(parts) if operator == "and" else Or(parts)
@@ -189,6 +194,8 @@ def _check_declared(condition: Condition, fields: Mapping[str, FilterField]) -> 
 
 def _fits(value: Scalar, kind: str) -> bool:
     match kind:
+        case "any":
+            return True
         case "boolean":
             return isinstance(value, bool)
         case "number":

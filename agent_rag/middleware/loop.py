@@ -165,7 +165,14 @@ def _is_hint(message: ChatMessage) -> bool:
 
 
 def _listed(messages: ChatMessage | Sequence[ChatMessage]) -> list[ChatMessage]:
-    return [messages] if isinstance(messages, ChatMessage) else list(messages)
+    listed = [messages] if isinstance(messages, ChatMessage) else list(messages)
+    for message in listed:
+        if not isinstance(message, ChatMessage):
+            raise ConfigurationError(
+                f"a conversation is a list of ChatMessage, got a {type(message).__name__} in it; "
+                "agent_rag.chat.user(text) makes one"
+            )
+    return listed
 
 
 def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:

@@ -74,8 +74,8 @@ class Parameters(BaseModel):
     filter: Annotated[Filter | None, WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "null"}]})] = None
     """Always applied: a filter, a mapping, or the JSON form. The model cannot widen it."""
     filter_fields: dict[str, FilterField] | Literal["auto"] | None = None
-    """Metadata fields that the model may filter by: declared with their values or free, taken from the stored documents
-    (``auto``), or none."""
+    """Metadata fields that the model may filter by: declared as `FilterField`, as a mapping from name to its values
+    (None: any), or as a list of names; taken from the stored documents (``auto``); or none."""
     exclude_metadata: tuple[str, ...] = ()
     """Metadata fields that neither the model nor the citations show."""
     read_document: bool = False
@@ -98,11 +98,12 @@ class Parameters(BaseModel):
     @field_validator("filter_fields", mode="before")
     @classmethod
     def _named_fields(cls, value: Any) -> Any:
-        """Short forms: a list of names, or a mapping from name to the list of its values (None: any)."""
+        """Short forms: a list of names, or a mapping from name to the list of its values (None: any). The type follows
+        from the values; without them it is ``any``."""
         if isinstance(value, Mapping):
             return {name: _field(field) for name, field in value.items()}
         if isinstance(value, Sequence) and not isinstance(value, str):
-            return {name: FilterField() for name in value}
+            return {name: _field(None) for name in value}
         return value
 
     @field_validator("exclude_metadata", mode="before")
@@ -156,5 +157,14 @@ def _lists(value: Any) -> Any:
 
 def _field(value: Any) -> Any:
     if value is None:
-        return FilterField()
-    return FilterField(values=list(value)) if isinstance(value, list | tuple | set | frozenset) else value
+        return FilterField(type="any")
+    return _enumerated(list(value)) if isinstance(value, list | tuple | set | frozenset) else value
+
+
+def _enumerated(values: list[Any]) -> FilterField:
+    if all(isinstance(value, str) for value in values):
+        return FilterField(values=values)
+    if all(isinstance(value, bool) for value in values):
+        return FilterField(type="boolean", values=values)
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return FilterField(type="number" if numbers else "any", values=values)

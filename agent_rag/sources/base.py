@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field
+
+MetadataFor = Mapping[str, Any] | Callable[[str], Mapping[str, Any]]
+"""Metadata of every document, or a function from a document's id to its metadata."""
 
 
 class SourceItem(BaseModel):
@@ -48,3 +52,8 @@ class SourceBase(ABC):
 
         Raises: SourceError: the source as a whole cannot be read.
         """
+
+
+def metadata_of(metadata: MetadataFor | None, document_id: str) -> dict[str, Any]:
+    """The metadata of one document."""
+    return dict((metadata(document_id) if callable(metadata) else metadata) or {})

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import pathspec
 
 from ..errors import SourceError
-from .base import Listing, SourceBase, SourceItem
+from .base import Listing, MetadataFor, SourceBase, SourceItem, metadata_of
 
 _ALWAYS_SKIPPED = ("__pycache__/", "node_modules/", "~$*", "Thumbs.db", "desktop.ini")
 
@@ -31,7 +30,7 @@ class DirectorySource(SourceBase):
         extensions: Sequence[str] | None = None,
         id_prefix: str = "",
         name: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        metadata: MetadataFor | None = None,
     ) -> None:
         """
         Args:
@@ -44,7 +43,7 @@ class DirectorySource(SourceBase):
             extensions: Endings to take instead of `parsers.supported_extensions()`.
             id_prefix: Put before each document id, with a ``/``.
             name: Default: the directory's own URI.
-            metadata: Given to every document.
+            metadata: Of every document, or a function from a document's id to its metadata.
         """
         self.root = Path(root)
         self._include = pathspec.PathSpec.from_lines("gitignore", include) if include else None
@@ -53,7 +52,7 @@ class DirectorySource(SourceBase):
         self._include_hidden = include_hidden
         self._extensions = None if extensions is None else {ending.lower() for ending in extensions}
         self._id_prefix = id_prefix.strip("/") + "/" if id_prefix.strip("/") else ""
-        self._metadata = dict(metadata or {})
+        self._metadata = metadata
         self.name = name or _uri(self.root)
 
     async def list(self) -> Listing:
@@ -115,17 +114,20 @@ class FileSource(SourceBase):
         *,
         root: str | Path | None = None,
         name: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        metadata: MetadataFor | None = None,
     ) -> None:
         """
         Args:
+            paths: Files; one that is missing is an error of the listing, so that nothing is pruned.
             root: Document ids are relative to it; default: the folder that all files share.
+            name: Default: ``files:`` and the root's URI.
+            metadata: As for `DirectorySource`.
         """
         self.paths = [Path(path) for path in paths]
         if any(not str(path) for path in paths):
             raise SourceError("a path to ingest is empty; an unset variable of a script looks like this")
         self._root = Path(root) if root is not None else None
-        self._metadata = dict(metadata or {})
+        self._metadata = metadata
         self.name = name or f"files:{_uri(self._root or _common_parent(self.paths))}"
 
     async def list(self) -> Listing:
@@ -145,7 +147,7 @@ class FileSource(SourceBase):
         return listing
 
 
-def file_item(path: Path, relative: str, *, metadata: Mapping[str, Any] | None = None) -> SourceItem:
+def file_item(path: Path, relative: str, *, metadata: MetadataFor | None = None) -> SourceItem:
     """The item of a file. Opening uses the name on disk; the id is its NFC form."""
     normal = unicodedata.normalize("NFC", _printable(relative))
     return SourceItem(
@@ -154,7 +156,7 @@ def file_item(path: Path, relative: str, *, metadata: Mapping[str, Any] | None =
         title=str(PurePosixPath(normal).with_suffix("")),
         path=path,
         filename=normal,
-        metadata=dict(metadata or {}),
+        metadata=metadata_of(metadata, normal),
     )
 
 

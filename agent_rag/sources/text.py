@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
 
-from .base import Listing, SourceBase, SourceItem
+from .base import Listing, MetadataFor, SourceBase, SourceItem, metadata_of
 
 
 class TextSource(SourceBase):
     """Documents given as text. Nothing is ever read from disk."""
 
-    def __init__(
-        self, texts: Mapping[str, str], *, name: str = "text", metadata: Mapping[str, Any] | None = None
-    ) -> None:
-        """Args: texts: Document id -> text. An id with an extension (``a.md``) chooses the parser."""
+    def __init__(self, texts: Mapping[str, str], *, name: str = "text", metadata: MetadataFor | None = None) -> None:
+        """
+        Args:
+            texts: Document id -> text. An id with an extension (``a.md``) chooses the parser.
+            name: Tells its documents from those of other sources: a second TextSource of one name replaces the first.
+            metadata: Of every document, or a function from a document's id to its metadata.
+        """
         self.texts = dict(texts)
         self.name = name
-        self._metadata = dict(metadata or {})
+        self._metadata = metadata
 
     async def list(self) -> Listing:
         items = []
@@ -32,7 +34,7 @@ class TextSource(SourceBase):
                     data=data,
                     filename=document_id,
                     media_type=None if "." in document_id else "text/plain",
-                    metadata=self._metadata,
+                    metadata=metadata_of(self._metadata, document_id),
                 )
             )
         return Listing(items=items)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -47,6 +48,24 @@ def picture(name: str = "diagram.png", caption: str | None = "a wiring diagram")
     return DataBlock(source=Base64Source(data=PIXEL, media_type="image/png"), name=name, caption=caption)
 
 
+class Flag:
+    """An event that is set in one event loop and awaited in another, as frameworks with threads need."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        # Polled: asyncio.Event belongs to one loop, and a thread that waits could not be cancelled.
+        while not self._event.is_set():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+
+
 class FactBase:
     """Answers every query ``q`` with ``FACT(q)``, or with `hits`, and remembers what it was asked."""
 
@@ -70,7 +89,7 @@ class FactBase:
         self.hits = hits
         self.delay_s = delay_s
         self.error = error
-        self.asked = asyncio.Event()
+        self.asked = Flag()
         """Set by the first search."""
         self.queries: list[list[str | DataBlock]] = []
         """The queries of each search."""

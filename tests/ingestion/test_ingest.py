@@ -185,6 +185,20 @@ class TestOutcomes:
         assert [event.done for event in events if event.stage == "parse"] == [1, 2, 3]
         assert [event.done for event in events if event.stage == "store"] == [1, 2, 3]
         assert {event.total for event in events} == {3}
+        assert [event.done for event in events if event.stage == "done"] == [3]
+        assert events[-1].stage == "done"
+
+    async def test_reports_what_is_pruned(self, kb: KnowledgeBase, pool: ParserPool, tmp_path: Path) -> None:
+        """Each document that is gone is named."""
+        events: list[LoadProgress] = []
+        write(tmp_path, {f"{i}.txt": f"text {i}" for i in range(3)})
+        await sync(kb, DirectorySource(tmp_path), pool=pool)
+        (tmp_path / "1.txt").unlink()
+
+        await sync(kb, DirectorySource(tmp_path), pool=pool, on_event=events.append)
+
+        pruned = [(event.done, event.document_id, event.outcome) for event in events if event.stage == "prune"]
+        assert pruned == [(1, "1.txt", "pruned")]
 
     async def test_works_on_a_store_with_seven_methods(self, pool: ParserPool, tmp_path: Path) -> None:
         """A third-party store keeps what is needed to see changes."""

@@ -90,3 +90,9 @@ async def test_cancelling_the_run_cancels_its_tools() -> None:
         await running
 
     assert ended.is_set()
+
+
+async def test_a_conversation_of_something_else_is_refused() -> None:
+    """A str among the messages is named, with what makes a message of it."""
+    with pytest.raises(ConfigurationError, match=r"got a str in it; agent_rag.chat.user"):
+        await run_agent(ScriptedChatModel("done"), ["hello"])  # type: ignore[list-item]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -100,7 +102,7 @@ def test_parameters_survive_json() -> None:
 
     assert again == parameters
     assert again.filter == (F("kind").in_(["manual", "note"]) & (F("year") == 2024))
-    assert again.filter_fields == {"kind": FilterField(values=["a", "b"]), "author": FilterField()}
+    assert again.filter_fields == {"kind": FilterField(values=["a", "b"]), "author": FilterField(type="any")}
 
 
 @pytest.mark.parametrize(
@@ -161,3 +163,19 @@ def test_a_scope_that_cannot_be_enforced_is_refused(options: dict[str, object]) 
 
     with pytest.raises(ConfigurationError, match="takes no filter"):
         RAGMiddleware([Bare()], **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["a", "b"], FilterField(type="text", values=["a", "b"])),
+        ((2023, 2024.5), FilterField(type="number", values=[2023, 2024.5])),
+        ([True, False], FilterField(type="boolean", values=[True, False])),
+        ([1, "a"], FilterField(type="any", values=[1, "a"])),
+        ([1, True], FilterField(type="any", values=[1, True])),
+        (None, FilterField(type="any")),
+    ],
+)
+def test_the_short_form_of_a_filter_field_has_the_type_of_its_values(values: Any, expected: FilterField) -> None:
+    """So that a year that is stored as a number can be filtered by without saying its type."""
+    assert Parameters(filter_fields={"year": values}).filter_fields == {"year": expected}
