@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     )
     from .embeddings import EmbeddingModelBase, EmbeddingResponse, LocalEmbeddingModel, OpenAIEmbeddingModel
     from .extractive import ExtractiveChatModel
-    from .ingestion import IngestReport, ingest, sync
+    from .ingest_report import IngestReport
+    from .ingestion import ingest, sync
     from .knowledge import KnowledgeBase
     from .middleware import RAGMiddleware
     from .parsers import (
@@ -80,7 +81,8 @@ _LAZY = {
     ),
     "embeddings": ("EmbeddingModelBase", "EmbeddingResponse", "LocalEmbeddingModel", "OpenAIEmbeddingModel"),
     "extractive": ("ExtractiveChatModel",),
-    "ingestion": ("IngestReport", "ingest", "sync"),
+    "ingest_report": ("IngestReport",),
+    "ingestion": ("ingest", "sync"),
     "knowledge": ("KnowledgeBase",),
     "middleware": ("RAGMiddleware",),
     "parsers": (

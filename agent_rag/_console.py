@@ -22,7 +22,7 @@ from .middleware.citation import location_of
 if TYPE_CHECKING:
     from ._ask import Answer
     from .doctor import Finding
-    from .ingestion import IngestReport
+    from .ingest_report import IngestReport
     from .migrate import CopyReport
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -7,40 +7,37 @@ import logging
 import posixpath
 import unicodedata
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from .content import DataBlock, TextBlock
+from ._collection import Collection
 from .documents import (
     Chunk,
     ChunkKey,
     DocumentSummary,
-    Signals,
     VectorRecord,
     VectorSearchResult,
     scope_key,
     storable_metadata,
-    storable_text,
 )
 from .embeddings.base import EmbeddingModelBase
-from .errors import CollectionNotFoundError, ConfigurationError, DimensionMismatchError, ModelMismatchError
+from .errors import ConfigurationError
 from .events import DocumentsDeleted, DocumentsReplaced, EventCallback, Trigger, emit
-from .filters import Condition, FilterLike, all_of, as_filter, matches
-from .filters.language import conditions_of, is_node
+from .filters import FilterLike, all_of, as_filter, matches
+from .filters.language import is_node
 from .limits import Limits
-from .retrieval.rank import Fusion, best_score, collapse, hybrid
-from .stores.base import NATIVE, CollectionInfo, RetrieveRequest, Scored, VectorStoreBase
+from .retrieval.rank import Fusion, collapse
+from .searching import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
+from .stores.base import NATIVE, RetrieveRequest, VectorStoreBase
 from .stores.seed import SeedStoreAdapter
 from .writing import Document, Embedder, WriteReport, check_documents, prepare, reject_duplicates, summary_of
 
 if TYPE_CHECKING:
-    from .ingestion import IngestReport
+    from .ingest_report import IngestReport
 
 logger = logging.getLogger("agent_rag")
 
-SearchMode = Literal["hybrid", "semantic", "keyword"]
-Query = str | TextBlock | DataBlock
 Scope = Mapping[str, Any] | None
 T = TypeVar("T")
 
@@ -123,8 +120,7 @@ class KnowledgeBase:
         self._store: VectorStoreBase = (
             vector_store if native else SeedStoreAdapter(vector_store, self._embedder.dimensions)
         )
-        self._info: CollectionInfo | None = None
-        self._opening = asyncio.Lock()
+        self._stored = Collection(self._store, collection, self._embedder, owner=name)
 
     def __repr__(self) -> str:
         return f"KnowledgeBase({self.name!r}, collection={self.collection!r})"
@@ -207,7 +203,7 @@ class KnowledgeBase:
         check_documents(documents, self.limits, self.name)
         report = WriteReport()
         prepared = [prepare(document, scope, self._embedder, self.limits, report) for document in documents]
-        await self._open()
+        await self._stored.open()
         vectors = await self._embedder.vectors(
             [chunk for document in prepared for chunk in document.chunks], known_vectors, report
         )
@@ -223,7 +219,7 @@ class KnowledgeBase:
         full = [summary_of(document, key) for document in prepared if document.chunks]
         empty = [document.document_id for document in prepared if not document.chunks]
         if full:
-            report.replaced_chunks += await self._replace(full, records, key)
+            report.replaced_chunks += await self._stored.replace(full, records, key)
         if empty:
             report.replaced_chunks += await self._store.delete_documents(self.collection, empty, as_filter(scope))
         report.chunk_count = len(records)
@@ -256,7 +252,9 @@ class KnowledgeBase:
         _check_list("document_ids", document_ids)
         reject_duplicates(document_ids)
         scope = as_filter(self.metadata_filter)
-        removed = await self._if_there(0, lambda: self._store.delete_documents(self.collection, document_ids, scope))
+        removed = await self._stored.if_there(
+            0, lambda: self._store.delete_documents(self.collection, document_ids, scope)
+        )
         await self._deleted(document_ids, removed, trigger)
         return removed
 
@@ -265,10 +263,14 @@ class KnowledgeBase:
         scoped = all_of(self.metadata_filter, filter)
         if scoped is None:
             raise ConfigurationError("delete_by_filter needs a filter; to remove everything, drop the collection")
-        document_ids: list[str] = await self._if_there(
+        listed: list[DocumentSummary] = await self._stored.if_there(
+            [], lambda: self._store.list_documents(self.collection, scoped)
+        )
+        document_ids: list[str] = await self._stored.if_there(
             [], lambda: self._store.delete_by_filter(self.collection, scoped)
         )
-        await self._deleted(document_ids, len(document_ids), trigger)
+        gone = set(document_ids)
+        await self._deleted(document_ids, sum(item.chunk_count for item in listed if item.document_id in gone), trigger)
         return document_ids
 
     # --- reading ---
@@ -300,29 +302,29 @@ class KnowledgeBase:
         """
         mode = mode or self.default_mode
         self._check_mode(mode)
-        _check_number("top_k", top_k, int)
+        check_number("top_k", top_k, int)
         if score_threshold is not None:
-            _check_number("score_threshold", score_threshold, int | float)
+            check_number("score_threshold", score_threshold, int | float)
         self.limits.check("results", top_k, f"top_k of a search in {self.name!r}")
-        texts, blocks = self._usable(queries)
+        texts, blocks = usable_queries(queries, self.limits, multimodal=self._embedder.multimodal)
         if top_k <= 0 or not (texts or (blocks and mode != "keyword")):
             return []
-        if await self._existing() is None:
+        if not await self._stored.exists():
             return []
-        scope = self._scope_filter()
+        scope = None if (now := self.metadata_filter) is None else storable_metadata(now)
         vectors = await self._embedder.embed([*texts, *blocks], "query") if mode != "keyword" else []
         request = RetrieveRequest(
             vectors=vectors,
             texts=texts if mode != "semantic" else [],
             limit=self._candidates if distinct else top_k,
             candidates=max(self._candidates, top_k) if mode == "hybrid" or distinct else top_k,
-            metadata_filter=all_of(scope, self._checked(filter)),
-            rank=self._rank(mode, score_threshold),
+            metadata_filter=all_of(scope, checked_filter(filter, self.limits)),
+            rank=rank_function(mode, score_threshold, fusion=self._fusion, keyword_weight=self._keyword_weight),
         )
-        results: list[VectorSearchResult] = await self._if_there(
+        results: list[VectorSearchResult] = await self._stored.if_there(
             [], lambda: self._store.retrieve(self.collection, request)
         )
-        results = self._vetted(results, scope, mode, score_threshold)
+        results = vetted(results, scope, mode, score_threshold, self.name)
         results = (collapse(results) if distinct else results)[:top_k]
         return [result.model_copy(update={"knowledge_base": self.name}) for result in results]
 
@@ -334,7 +336,7 @@ class KnowledgeBase:
         _check_list("chunk_ids", chunk_ids)
         scope = self.metadata_filter
         keys = [ChunkKey.from_chunk_id(chunk_id, scope=scope_key(scope)) for chunk_id in chunk_ids]
-        records: list[VectorRecord] = await self._if_there(
+        records: list[VectorRecord] = await self._stored.if_there(
             [], lambda: self._store.fetch(self.collection, keys, as_filter(scope))
         )
         return [record.chunk for record in records]
@@ -342,8 +344,8 @@ class KnowledgeBase:
     async def list_documents(self, *, filter: FilterLike | None = None) -> list[DocumentSummary]:
         """Every document of this scope, by id. `filter` looks at the document's metadata."""
         scope = self.metadata_filter
-        wanted = all_of(scope, self._checked(filter))
-        listed: list[DocumentSummary] = await self._if_there(
+        wanted = all_of(scope, checked_filter(filter, self.limits))
+        listed: list[DocumentSummary] = await self._stored.if_there(
             [], lambda: self._store.list_documents(self.collection, wanted)
         )
         return [summary for summary in listed if scope is None or matches(scope, summary.metadata)]
@@ -355,8 +357,8 @@ class KnowledgeBase:
 
     async def count(self, *, filter: FilterLike | None = None) -> int:
         """Number of chunks in this scope whose metadata matches."""
-        wanted = all_of(self.metadata_filter, self._checked(filter))
-        return await self._if_there(0, lambda: self._store.count(self.collection, wanted))
+        wanted = all_of(self.metadata_filter, checked_filter(filter, self.limits))
+        return await self._stored.if_there(0, lambda: self._store.count(self.collection, wanted))
 
     async def known_vectors(self, document_ids: Sequence[str]) -> dict[str, list[float]]:
         """Stored vectors of these documents by `indexed_text`, for `replace_documents`."""
@@ -386,56 +388,6 @@ class KnowledgeBase:
 
     # --- inner parts ---
 
-    async def _open(self) -> None:
-        """Create the collection if needed, and compare it with the model; once."""
-        async with self._opening:
-            if self._info is None:
-                info = await self._store.open_collection(
-                    self.collection, self._embedder.dimensions, fingerprint=self._embedder.fingerprint
-                )
-                self._compare(info)
-                self._info = info
-
-    async def _existing(self) -> CollectionInfo | None:
-        """The collection, compared with the model once; None when there is none yet. Reading creates nothing."""
-        if self._info is None:
-            info = await self._store.collection_info(self.collection)
-            if info is not None:
-                self._compare(info)
-            self._info = info
-        return self._info
-
-    async def _if_there(self, empty: T, operation: Callable[[], Awaitable[T]]) -> T:
-        """The answer of `operation`; `empty` while the collection does not exist, or when it was dropped meanwhile."""
-        if await self._existing() is None:
-            return empty
-        try:
-            return await operation()
-        except CollectionNotFoundError:
-            self._info = None
-            return empty
-
-    async def _replace(self, documents: list[DocumentSummary], records: list[VectorRecord], scope: str) -> int:
-        try:
-            return await self._store.replace(self.collection, documents, records, scope=scope)
-        except CollectionNotFoundError:  # dropped under this handle: make it anew
-            self._info = None
-            await self._open()
-            return await self._store.replace(self.collection, documents, records, scope=scope)
-
-    def _compare(self, info: CollectionInfo) -> None:
-        cure = "search with the model it was built with, or ingest into a new collection"
-        if self.embedding_model is not None and info.dimensions != self._embedder.dimensions:
-            raise DimensionMismatchError(
-                f"collection {self.collection!r} holds {info.dimensions}-dimensional vectors, "
-                f"the model of {self.name!r} makes {self._embedder.dimensions}; {cure}"
-            )
-        if info.fingerprint and self._embedder.fingerprint and info.fingerprint != self._embedder.fingerprint:
-            raise ModelMismatchError(
-                f"collection {self.collection!r} was built with the embedding model {info.fingerprint!r}, "
-                f"not {self._embedder.fingerprint!r}; {cure}"
-            )
-
     def _check_mode(self, mode: SearchMode) -> None:
         if mode not in ("hybrid", "semantic", "keyword"):
             raise ConfigurationError(f"mode {mode!r} is unknown; use hybrid, semantic or keyword")
@@ -447,82 +399,9 @@ class KnowledgeBase:
                 f"{type(self.vector_store).__name__} has none, use mode='semantic'"
             )
 
-    def _usable(self, queries: Query | Sequence[Query]) -> tuple[list[str], list[DataBlock]]:
-        """Texts, cut to their limit, and the images that the model can embed."""
-        items = [queries] if isinstance(queries, str | TextBlock | DataBlock) else list(queries or ())
-        texts, blocks = [], []
-        for item in items:
-            if not isinstance(item, str | TextBlock | DataBlock):
-                raise ConfigurationError(f"a query is text, a TextBlock or a DataBlock, got a {type(item).__name__}")
-            if isinstance(item, DataBlock):
-                if self._embedder.multimodal:
-                    blocks.append(item)
-                continue
-            text = storable_text(item if isinstance(item, str) else item.text)
-            limit = self.limits.query_characters
-            if len(text) > limit:
-                logger.warning("query of %d characters cut to query_characters=%d", len(text), limit)
-                text = text[:limit]
-            if text.strip():
-                texts.append(text)
-        return texts, blocks
-
-    def _rank(
-        self, mode: SearchMode, threshold: float | None
-    ) -> Callable[[list[list[Scored]], list[list[Scored]], dict[ChunkKey, Signals]], list[Scored]]:
-        def rank(
-            semantic: list[list[Scored]], keyword: list[list[Scored]], signals: dict[ChunkKey, Signals]
-        ) -> list[Scored]:
-            if mode == "hybrid":
-                ranked = hybrid(
-                    semantic,
-                    keyword,
-                    signals,
-                    fusion=self._fusion,
-                    keyword_weight=self._keyword_weight,
-                    threshold=threshold,
-                )
-            else:
-                ranked = best_score(semantic if mode == "semantic" else keyword, threshold=threshold)
-            return [Scored(key, score) for key, score in ranked]
-
-        return rank
-
-    def _vetted(
-        self, results: list[VectorSearchResult], scope: FilterLike | None, mode: SearchMode, threshold: float | None
-    ) -> list[VectorSearchResult]:
-        """What any store answered, checked again before it leaves: scope, threshold, order."""
-        kept = []
-        for result in results:
-            if scope is not None and not matches(scope, result.chunk.metadata):
-                logger.error("store returned %r from outside the scope of %r; dropped", result.chunk_id, self.name)
-                continue
-            signal = result.signals.keyword if mode == "keyword" else result.signals.semantic
-            if threshold is None or (signal is not None and signal >= threshold):
-                kept.append(result)
-        return sorted(kept, key=lambda result: -result.score)
-
-    def _scope_filter(self) -> FilterLike | None:
-        scope = self.metadata_filter
-        return None if scope is None else storable_metadata(scope)
-
-    def _checked(self, filter: FilterLike | None) -> FilterLike | None:
-        parsed = as_filter(filter)
-        if parsed is None:
-            return None
-        conditions = conditions_of(parsed)
-        self.limits.check("metadata_fields", len(conditions), "conditions of a filter")
-        for condition in conditions:
-            self._check_values(condition)
-        return parsed
-
-    def _check_values(self, condition: Condition) -> None:
-        if isinstance(condition.value, tuple):
-            self.limits.check("filter_values", len(condition.value), f"values of the filter on {condition.field!r}")
-
     async def _records(self, document_id: str, *, offset: int, limit: int, vectors: bool = False) -> list[VectorRecord]:
         scope = as_filter(self.metadata_filter)
-        records: list[VectorRecord] = await self._if_there(
+        records: list[VectorRecord] = await self._stored.if_there(
             [],
             lambda: self._store.list_chunks(
                 self.collection,
@@ -554,11 +433,6 @@ class KnowledgeBase:
 def _check_scope(scope: Mapping[str, Any], name: str) -> None:
     if is_node(scope):  # it would be stamped onto records as three fields, and read as a condition
         raise ConfigurationError(f"the scope of {name!r} is a filter node, {dict(scope)!r}; pass field -> scalar")
-
-
-def _check_number(name: str, value: object, kind: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, kind) or value != value:
-        raise ConfigurationError(f"{name} is {value!r}; it is a number")
 
 
 def _check_list(name: str, value: object) -> None:

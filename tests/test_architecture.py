@@ -18,18 +18,17 @@ PACKAGE = Path(agent_rag.__file__).parent
 ORDER = [
     ["errors"],
     ["content", "limits"],
-    ["documents", "events"],
+    ["documents", "events", "ingest_report"],
     ["filters"],
     ["_extras", "_sync", "_http"],
     ["chat"],
     ["retrieval"],
     ["parsers", "chunkers", "embeddings", "stores"],
     ["sources"],
-    ["writing", "knowledge"],
-    ["ingestion", "config", "migrate", "doctor"],
+    ["writing", "searching", "_collection", "knowledge"],
+    ["_ingest_run", "ingestion", "config", "migrate", "doctor"],
     ["middleware", "extractive"],
     ["mcp"],
-    ["inspector"],
     ["_ask", "_console", "cli"],
 ]
 LATE = {("knowledge", "ingestion")}

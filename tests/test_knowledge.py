@@ -525,13 +525,16 @@ class TestWriting:
         assert await kb.count() == 1
 
     async def test_delete_by_filter_stays_in_scope(self, memory: VectorStoreBase) -> None:
-        """Documents whose metadata matches go, those of another scope stay."""
-        mine, theirs = (base(memory, metadata_filter={"t": t}) for t in "ab")
+        """Documents whose metadata matches go, those of another scope stay; the event counts chunks."""
+        events: list[Event] = []
+        mine, theirs = (base(memory, metadata_filter={"t": t}, on_event=events.append) for t in "ab")
         for kb in (mine, theirs):
-            await kb.insert_document(chunks("x"), "old", {"year": 2020})
+            await kb.insert_document(chunks("x", "z"), "old", {"year": 2020})
             await kb.insert_document(chunks("y"), "new", {"year": 2024})
 
         assert await mine.delete_by_filter(F("year") < 2022) == ["old"]
+        assert isinstance(events[-1], DocumentsDeleted)
+        assert (events[-1].document_ids, events[-1].chunk_count) == (("old",), 2)
         assert [summary.document_id for summary in await mine.list_documents()] == ["new"]
         assert [summary.document_id for summary in await theirs.list_documents()] == ["new", "old"]
 
