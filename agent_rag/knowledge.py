@@ -31,7 +31,16 @@ from .retrieval.rank import Fusion, collapse
 from .searching import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
 from .stores.base import NATIVE, RetrieveRequest, VectorStoreBase
 from .stores.seed import SeedStoreAdapter
-from .writing import Document, Embedder, WriteReport, check_documents, prepare, reject_duplicates, summary_of
+from .writing import (
+    Document,
+    Embedder,
+    WriteReport,
+    check_chunks,
+    check_documents,
+    prepare,
+    reject_duplicates,
+    summary_of,
+)
 
 if TYPE_CHECKING:
     from .ingest_report import IngestReport
@@ -169,6 +178,7 @@ class KnowledgeBase:
         Raises: EmbeddingError, StoreError, RecordError, LimitExceededError; DimensionMismatchError and
             ModelMismatchError when the collection belongs to another model.
         """
+        check_chunks(chunks)
         document_id = document_id or uuid.uuid4().hex
         if chunks:
             document = Document(

@@ -122,6 +122,17 @@ class Embedder:
         return vectors
 
 
+def check_chunks(chunks: object) -> None:
+    """Raises: ConfigurationError: not a sequence of chunks."""
+    items = chunks if isinstance(chunks, Sequence) and not isinstance(chunks, str | bytes) else [chunks]
+    for item in items:
+        if not isinstance(item, Chunk):
+            raise ConfigurationError(
+                f"a document is made of chunks, got a {type(item).__name__}; make them with a parser and a chunker, "
+                "as in `await RecursiveChunker().chunk(await parse_text(text, 'a.txt'))`, or use ingest"
+            )
+
+
 def check_documents(documents: Sequence[Document], limits: Limits, where: str) -> None:
     """Raises: LimitExceededError: an input is over a limit. ConfigurationError: an id is empty or occurs twice."""
     limits.check("documents_per_request", len(documents), f"documents written to {where!r} at once")

@@ -164,6 +164,9 @@ def test_doctor_tells_what_is_here(files: Path) -> None:
         "name": "a",
         "ok": True,
     }
+    extras = {finding["name"] for finding in findings if finding["kind"] == "extra"}
+    assert "postgres" in extras
+    assert not extras & {"test", "bench", "adapter-test"}
     missing = [finding for finding in findings if finding["kind"] == "extra" and not finding["ok"]]
     assert all(finding["detail"] == f"pip install 'agent-rag-middleware[{finding['name']}]'" for finding in missing)
 

@@ -524,6 +524,14 @@ class TestWriting:
         current = {"tenant": "a"}
         assert await kb.count() == 1
 
+    async def test_text_is_no_chunk(self, memory: VectorStoreBase) -> None:
+        """The message says what makes chunks; nothing is written."""
+        for wrong in ("some text", ["some text"], 3):
+            with pytest.raises(ConfigurationError, match=r"made of chunks, got a (str|int); make them with a parser"):
+                await base(memory).insert_document(wrong)  # type: ignore[arg-type]
+
+        assert await base(memory).list_documents() == []
+
     async def test_delete_by_filter_stays_in_scope(self, memory: VectorStoreBase) -> None:
         """Documents whose metadata matches go, those of another scope stay; the event counts chunks."""
         events: list[Event] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -54,6 +54,16 @@ class AgentRun(BaseModel):
     stopped: Literal["answer", "max_steps"] = "answer"
 
 
+def _middlewares(given: object) -> list[RAGMiddleware]:
+    items: list[Any] = list(given) if isinstance(given, Iterable) else [given]
+    for item in items:
+        if not isinstance(item, RAGMiddleware):
+            raise ConfigurationError(
+                f"middleware is a {type(item).__name__}; pass RAGMiddleware(kb), or several of them"
+            )
+    return items
+
+
 async def run_agent(
     model: ChatModel,
     messages: str | ChatMessage | Sequence[ChatMessage],
@@ -81,7 +91,7 @@ async def run_agent(
         middleware with ``on_error="raise"`` raises. CancelledError passes through; `messages` is as it was.
     """
     history = [user(messages)] if isinstance(messages, str) else _listed(messages)
-    middlewares = [middleware] if isinstance(middleware, RAGMiddleware) else list(middleware)
+    middlewares = [middleware] if isinstance(middleware, RAGMiddleware) else _middlewares(middleware)
     if max_steps < 1:
         raise ConfigurationError(f"max_steps is {max_steps}; the model needs at least one")
     position = max((index for index, message in enumerate(history) if _is_ask(message)), default=-1)

@@ -96,3 +96,10 @@ async def test_a_conversation_of_something_else_is_refused() -> None:
     """A str among the messages is named, with what makes a message of it."""
     with pytest.raises(ConfigurationError, match=r"got a str in it; agent_rag.chat.user"):
         await run_agent(ScriptedChatModel("done"), ["hello"])  # type: ignore[list-item]
+
+
+async def test_a_knowledge_base_is_no_middleware() -> None:
+    """The message says how to make one of it."""
+    for wrong in (FactBase(), [FactBase()]):
+        with pytest.raises(ConfigurationError, match=r"middleware is a FactBase; pass RAGMiddleware\(kb\)"):
+            await run_agent(ScriptedChatModel("done"), "hello", middleware=wrong)  # type: ignore[arg-type]
