@@ -2,8 +2,13 @@
 
 Each library runs in a process and an environment of its own; for each file they take turns, so that the load of the
 machine hits all alike. Text recall is the share of the words of an independent reference that a library finds:
-`pdftotext` (Debian: poppler-utils) for PDF, a raw walk of the XML for Office, the text nodes for HTML. The files are
-the handbook, generated ones, and the public cases beside the checkout where they exist.
+`pdftotext` (Debian: poppler-utils) for PDF, a raw walk of the XML for Office, the text nodes for HTML without
+navigation (and beside it with all of them); precision is
+the share of a library's words that the reference has, so that text given twice shows. The files are the handbook,
+generated ones, and, where they exist, Debian's manuals and the public cases beside the checkout.
+
+Words are compared in the form of Unicode's NFKC, since pdftotext keeps ligatures, and with lam and alef in one order,
+since it turns the two letters of an Arabic lam-alef glyph round.
 
 A library that is not there is left out with the command that installs it.
 """
@@ -19,22 +24,27 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import unicodedata
 import zipfile
 from collections import Counter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from _common import ROOT, SHARED, write_result
+from _common import ROOT, write_result
+from _parse_files import KINDS, MANUALS, benchmark_files
+from _parse_references import html_text, office_text
 
 COMPETITORS = {
     "agentscope": "agentscope[rag]==2.0.11",
     "markitdown": "markitdown[pdf,docx,pptx,xlsx]",
     "kreuzberg": "kreuzberg==4.10.4",
 }
-KINDS = ("pdf", "xlsx", "docx", "pptx", "html")
 ENVIRONMENTS = ROOT / ".bench"
+SLOW_S = 10.0
+"""A library that takes longer for a file reads it only once more."""
 _WORD = re.compile(r"\w+")
+_LAM_ALEF = re.compile("\u0644([\u0622\u0623\u0625\u0627])")
 
 
 class Child:
@@ -74,21 +84,30 @@ class Child:
 def main() -> None:
     arguments = _arguments()
     with tempfile.TemporaryDirectory() as folder:
-        files = _files(Path(folder)) + arguments.files
-        children = [Child(name, python) for name, python in _pythons(arguments.python).items()]
+        files = benchmark_files(Path(folder), arguments.kinds) + arguments.files
+        pythons = _pythons(arguments.python)
+        children = [Child(name, python) for name, python in pythons.items() if name not in arguments.without]
         rows = [_measured(path, children, arguments.repeats) for path in files]
         for child in children:
             child.__exit__(None, None, None)
-    summary = {kind: _summary([row for row in rows if row["kind"] == kind]) for kind in KINDS}
-    _show(summary)
+    summary = {kind: _summary([row for row in rows if row["kind"] == kind]) for kind in arguments.kinds}
+    _show(rows, summary)
+    if arguments.kinds != list(KINDS) or arguments.without:
+        return  # the result file holds all
     packages = ("agent-rag-middleware", "pypdf", "pypdfium2", "python-docx", "python-pptx", "openpyxl", "lxml")
-    write_result("parsing", {"summary": summary, "files": rows, "competitors": COMPETITORS}, packages=packages)
+    write_result(
+        "parsing",
+        {"summary": summary, "files": rows, "competitors": COMPETITORS, "manuals": MANUALS},
+        packages=packages,
+    )
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", action="append", default=[], metavar="LIBRARY=PYTHON")
     parser.add_argument("--files", nargs="*", type=Path, default=[], help="measure these too, for example long PDFs")
+    parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS), help="only these; writes no result")
+    parser.add_argument("--without", nargs="*", choices=COMPETITORS, default=[], help="leave out; writes no result")
     parser.add_argument("--repeats", type=int, default=3)
     return parser.parse_args()
 
@@ -115,13 +134,20 @@ def _measured(path: Path, children: list[Child], repeats: int) -> dict[str, Any]
     seconds: dict[str, list[float]] = {child.name: [] for child in children}
     for turn in range(repeats + 1):
         for child in children:
+            if seconds[child.name] and seconds[child.name][0] > SLOW_S:
+                continue
             answer = child.read(path)
             if turn == 0:
-                row["libraries"][child.name] = {"error": answer["error"], "recall": _recall(answer["text"], reference)}
+                row["libraries"][child.name] = {"error": answer["error"], **_agreement(answer["text"], reference)}
+                if path.suffix == ".html":
+                    everything = _words(html_text(path.read_text("utf-8", "replace")))
+                    full = _agreement(answer["text"], everything)["recall"]
+                    row["libraries"][child.name]["recall_with_navigation"] = full
             else:
                 seconds[child.name].append(answer["seconds"])
     for name, values in seconds.items():
         row["libraries"][name]["seconds"] = round(statistics.median(values), 5)
+    print(path.name, *(f"{name} {values[-1] * 1000:.1f} ms" for name, values in seconds.items()))
     return row
 
 
@@ -133,83 +159,43 @@ def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {"files": len(rows), "read_by_all": len(shared), "pages": sum(r["pages"] for r in shared)}
     for name in names:
         total = sum(row["libraries"][name]["seconds"] for row in shared)
-        recalls = [row["libraries"][name]["recall"] for row in rows if row["libraries"][name]["recall"] is not None]
+        relations = [row["libraries"][name]["seconds"] / row["libraries"]["agent_rag"]["seconds"] for row in shared]
         result[name] = {
             "seconds": round(total, 4),
             "times_ours": round(total / ours, 2) if ours else None,
+            "times_ours_median_file": round(statistics.median(relations), 2) if relations else None,
             "pages_per_s": round(result["pages"] / total, 1) if total and result["pages"] else None,
-            "recall": round(statistics.mean(recalls), 4) if recalls else None,
+            "recall": _mean(rows, name, "recall"),
+            "precision": _mean(rows, name, "precision"),
+            **({"recall_with_navigation": _mean(rows, name, "recall_with_navigation")} if _is_html(rows) else {}),
             "failed": [row["file"] for row in rows if row["libraries"][name]["error"]],
         }
     return result
 
 
-def _show(summary: dict[str, Any]) -> None:
+def _is_html(rows: list[dict[str, Any]]) -> bool:
+    return any(row["kind"] == "html" for row in rows)
+
+
+def _mean(rows: list[dict[str, Any]], name: str, figure: str) -> float | None:
+    values = [row["libraries"][name][figure] for row in rows if row["libraries"][name][figure] is not None]
+    return round(statistics.mean(values), 4) if values else None
+
+
+def _show(rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
     for kind, result in summary.items():
         print(f"{kind}: {result['files']} files, {result['read_by_all']} read by all")
+        for row in (row for row in rows if row["kind"] == kind):
+            ours = row["libraries"]["agent_rag"]["seconds"]
+            figures = [f"{n} {r['seconds'] / ours:.1f}x {r['recall']}" for n, r in row["libraries"].items()]
+            print(f"  {row['file']:45} {row['pages']:4} pages  {'  '.join(figures)}")
         for name, figures in result.items():
             if isinstance(figures, dict):
                 print(
-                    f"  {name:11} {figures['seconds']:9.3f} s  {figures['times_ours']:>6} x ours  "
-                    f"recall {figures['recall']}  pages/s {figures['pages_per_s']}  failed {len(figures['failed'])}"
+                    f"  {name:11} {figures['seconds']:9.3f} s  {figures['times_ours']:>6} x ours, median file "
+                    f"{figures['times_ours_median_file']}  recall {figures['recall']}  precision "
+                    f"{figures['precision']}  pages/s {figures['pages_per_s']}  failed {len(figures['failed'])}"
                 )
-
-
-def _files(folder: Path) -> list[Path]:
-    found = [p for p in sorted((ROOT / "examples/handbook").rglob("*")) if p.suffix[1:] in KINDS]
-    public = SHARED / "cases/parse/files"
-    if public.is_dir():
-        found += [p for p in sorted(public.iterdir()) if p.suffix[1:] in KINDS]
-    return found + _generated(folder)
-
-
-def _generated(folder: Path) -> list[Path]:
-    import docx
-    import openpyxl
-    import pptx
-
-    sentence = "The outdoor unit number {} stands on four feet and hums at {} decibels in the night. "
-    pages = "".join(f"<h2>Part {i}</h2><p>{sentence.format(i, i % 50) * 5}</p>" for i in range(2_000))
-    (folder / "pages.html").write_text(f"<html><title>Units</title><body>{pages}</body></html>")
-
-    _write_manual(folder / "manual.pdf", [sentence.format(i, i % 50) * 4 for i in range(1_200)])
-
-    document = docx.Document()
-    for i in range(600):
-        document.add_heading(f"Part {i}", 2) if i % 10 == 0 else document.add_paragraph(sentence.format(i, i % 50) * 4)
-    table = document.add_table(60, 5)
-    for r, row in enumerate(table.rows):
-        for c, cell in enumerate(row.cells):
-            cell.text = f"value {r} {c}"
-    document.save(str(folder / "long.docx"))
-
-    deck = pptx.Presentation()
-    for i in range(80):
-        slide = deck.slides.add_slide(deck.slide_layouts[1])
-        slide.shapes.title.text = f"Slide {i}"
-        slide.placeholders[1].text = "\n".join(sentence.format(i, n) for n in range(8))
-    deck.save(str(folder / "deck.pptx"))
-
-    book = openpyxl.Workbook(write_only=True)
-    sheet = book.create_sheet("Readings")
-    for r in range(8_000):
-        sheet.append([r, f"unit {r % 97}", r * 0.25, "Oslo" if r % 2 else "Bergen", *range(r, r + 6)])
-    book.save(str(folder / "readings.xlsx"))
-    return sorted(folder.iterdir())
-
-
-def _write_manual(path: Path, paragraphs: list[str]) -> None:
-    """About 120 pages of running text with headings."""
-    from reportlab.lib.styles import getSampleStyleSheet
-    from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer
-
-    styles = getSampleStyleSheet()
-    flow: list[Any] = []
-    for number, paragraph in enumerate(paragraphs):
-        if number % 10 == 0:
-            flow.append(Paragraph(f"Part {number}", styles["Heading2"]))
-        flow += [Paragraph(paragraph, styles["BodyText"]), Spacer(1, 6)]
-    SimpleDocTemplate(str(path), invariant=1).build(flow)
 
 
 def _pages(path: Path) -> int:
@@ -228,42 +214,28 @@ def _reference(path: Path) -> Counter[str] | None:
         done = subprocess.run(["pdftotext", str(path), "-"], capture_output=True)
         return _words(done.stdout.decode("utf-8", "replace"))
     if path.suffix == ".html":
-        return _words(_html_text(path.read_text("utf-8", "replace")))
+        return _words(html_text(path.read_text("utf-8", "replace"), main=True))
     try:
-        return _words(_office_text(path))
+        return _words(office_text(path))
     except zipfile.BadZipFile:
         return None
 
 
-def _html_text(page: str) -> str:
-    page = re.sub(r"(?is)<(script|style)\b.*?</\1>|<!--.*?-->", " ", page)
-    return re.sub(r"<[^>]+>", " ", page)
-
-
-def _office_text(path: Path) -> str:
-    """Text runs of the main parts, in any order."""
-    parts = {
-        ".docx": r"word/document\.xml",
-        ".pptx": r"ppt/slides/slide\d+\.xml",
-        ".xlsx": r"xl/(sharedStrings|worksheets/sheet\d+)\.xml",
-    }[path.suffix]
-    runs = {".docx": r"<w:t[ >][^<]*", ".pptx": r"<a:t>[^<]*", ".xlsx": r"<t[ >][^<]*"}[path.suffix]
-    with zipfile.ZipFile(path) as archive:
-        texts = [
-            archive.read(name).decode("utf-8", "replace") for name in archive.namelist() if re.fullmatch(parts, name)
-        ]
-    found = [run.partition(">")[2] for text in texts for run in re.findall(runs, text)]
-    return (" " if path.suffix == ".xlsx" else "\n").join(found)
-
-
 def _words(text: str) -> Counter[str]:
+    text = _LAM_ALEF.sub("\\1\u0644", unicodedata.normalize("NFKC", text))
     return Counter(word.lower() for word in _WORD.findall(text))
 
 
-def _recall(text: str, reference: Counter[str] | None) -> float | None:
+def _agreement(text: str, reference: Counter[str] | None) -> dict[str, float | None]:
+    """Share of the reference's words that are in the text, and of the text's that are in the reference."""
     if not reference:
-        return None
-    return round((_words(text) & reference).total() / reference.total(), 4)
+        return {"recall": None, "precision": None}
+    words = _words(text)
+    common = (words & reference).total()
+    return {
+        "recall": round(common / reference.total(), 4),
+        "precision": round(common / words.total(), 4) if words else None,
+    }
 
 
 if __name__ == "__main__":

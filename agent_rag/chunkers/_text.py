@@ -22,6 +22,8 @@ from .lengths import CHARACTERS, LengthFunction, length_from, name_of
 # Above this a call is moved to a thread: the loop must not stand still for 50 ms, also with a slow tokeniser.
 _OFF_LOOP_CHARACTERS = 16_384
 _MANY = 500
+_LONG = 1_000_000
+"""Characters from which on a chunker's own objects would set off full collections."""
 
 
 class Piece(NamedTuple):
@@ -57,6 +59,11 @@ class TextChunker(ChunkerBase):
         """Cut a Section whose text is not blank. Pieces are in order."""
 
     def _chunk(self, sections: Sequence[Section]) -> list[Chunk]:
+        characters = sum(len(section.text) for section in sections)
+        with collection_paused() if characters > _LONG else nullcontext():
+            return self._made_of(sections)
+
+    def _made_of(self, sections: Sequence[Section]) -> list[Chunk]:
         pieces = [self._pieces(section) for section in sections]
         total = sum(map(len, pieces))
         chunks: list[Chunk] = []

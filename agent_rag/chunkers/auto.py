@@ -35,7 +35,7 @@ _FORMAT_BY_MEDIA_TYPE = {
 _FORMAT_BY_EXTENSION = {
     ".md": "markdown", ".markdown": "markdown", ".mdown": "markdown", ".mkd": "markdown", ".mdx": "markdown",
     ".html": "markdown", ".htm": "markdown", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".geojson": "json",
-    ".jsonld": "json", ".ipynb": "json",
+    ".jsonld": "json", ".ipynb": "markdown",
 }  # fmt: skip
 # Formats whose chunks repeat keys or follow the syntax instead of overlapping.
 _WITHOUT_OVERLAP = (JSONChunker, CodeChunker)

@@ -15,6 +15,9 @@ from ._text import Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, Span, largest_fit
 from .lengths import LengthFunction
 
+_FREED_AT_ONCE = 100_000
+"""Characters of a value whose objects are few enough."""
+
 Path = tuple[str | int, ...]
 
 
@@ -45,7 +48,11 @@ class JSONChunker(SizedChunker):
             value = _parsed(text)
             if self.length(text) <= self.parameters.chunk_size:
                 return [Piece(0, len(text), metadata={"key_path": []})]
-            return list(_Splitter(len(text), self.parameters.chunk_size, self.length).split((), value))
+            splitter = _Splitter(len(text), self.parameters.chunk_size, self.length)
+            with collection_paused():
+                pieces = list(splitter.split((), value))
+                splitter.release(value)
+            return pieces
         except (ValueError, RecursionError):
             return self.cutter().cut(text)
 
@@ -101,6 +108,18 @@ class _Splitter:
             yield from self._members(path, value)
         else:
             yield from self._scalar(path, value)
+
+    def release(self, value: Any) -> None:
+        """Free a split value piece by piece: all at once would stop the event loop's thread for a large one."""
+        waiting = [value]
+        del value
+        while waiting:
+            top = waiting.pop()
+            while isinstance(top, list) and top:
+                member = top.pop()
+                child = member[1] if isinstance(member, tuple) else member
+                if self.weights.get(id(child), 0) > _FREED_AT_ONCE:
+                    waiting.append(child)
 
     def _members(self, path: Path, value: list[Any]) -> Iterator[Piece]:
         run: list[str] = []

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from .image import ImageParser
     from .json import JSONParser
     from .markdown import MarkdownParser
+    from .msg import MSGParser
+    from .notebook import NotebookParser
     from .ocr import OCREngine, OCRText, TesseractOCR
+    from .opendocument import ODPParser, ODTParser
     from .pdf import PDFParser
     from .powerpoint import PPTParser
     from .rst import RSTParser
+    from .rtf import RTFParser
     from .text import TextParser, parse_text
     from .word import WordParser
     from .xml import XMLParser
@@ -39,13 +43,18 @@ _LAZY = {
     "HTMLParser": "html",
     "ImageParser": "image",
     "JSONParser": "json",
+    "MSGParser": "msg",
     "MarkdownParser": "markdown",
+    "NotebookParser": "notebook",
     "OCREngine": "ocr",
     "OCRText": "ocr",
+    "ODPParser": "opendocument",
+    "ODTParser": "opendocument",
     "PDFParser": "pdf",
     "PPTParser": "powerpoint",
     "ParserPool": "_isolation",
     "RSTParser": "rst",
+    "RTFParser": "rtf",
     "TesseractOCR": "ocr",
     "TextParser": "text",
     "WordParser": "word",
@@ -64,14 +73,19 @@ __all__ = [
     "HTMLParser",
     "ImageParser",
     "JSONParser",
+    "MSGParser",
     "MarkdownParser",
+    "NotebookParser",
     "OCREngine",
     "OCRText",
+    "ODPParser",
+    "ODTParser",
     "PDFParser",
     "PPTParser",
     "ParserBase",
     "ParserPool",
     "RSTParser",
+    "RTFParser",
     "TesseractOCR",
     "TextParser",
     "WordParser",

@@ -18,11 +18,22 @@ _HIGH_PAIRS = re.compile(rb"[\xa1-\xa3\xb0-\xd7][\xa1-\xfe]")
 _KANA_PAIRS = re.compile(rb"[\xa4\xa5][\xa1-\xf6]")
 
 
+_SIGNS_IN_WORDS = re.compile(
+    rb"(?<=[\x00-\x7f][A-Za-z])([\x80-\x91\x93-\x9b\x9f\xa1-\xa5\xa7])(?=[a-z](?:[\x00-\x7f]|\Z))"
+)
+# Beside two ASCII bytes: in Shift-JIS lead bytes alternate with single letters.
+_ACCENTS = frozenset("äöüßéèêàâáåæøçñíóú")
+_RARE_ACCENTS = frozenset("ëîïìôòûùÿ")
+_CAPITALS = re.compile(rb"(?<![\x80-\xff])[\xc0-\xde](?=[\xe0-\xff])")
+_MAC_CAPITALS = re.compile(rb"(?<![\x80-\xff])[\x80-\x83\x86-\x92](?=[\xdf-\xff])")
+# Without those that are quotation marks and dashes in windows-1251.
+
+
 def guess_charset(sample: bytes) -> str:
     """Name of a Python codec for text that is neither UTF nor pure ASCII."""
     from charset_normalizer import from_bytes
 
-    western = _western(sample)
+    western = _dos_or_mac(sample) or _western(sample)
     if western:
         return western
     for codec in (_chinese(sample), _japanese(sample), _cyrillic(sample), _central_european(sample)):
@@ -30,6 +41,20 @@ def guess_charset(sample: bytes) -> str:
             return codec
     best = from_bytes(sample, threshold=0.3).best()
     return best.encoding if best is not None else "cp1252"
+
+
+def _dos_or_mac(data: bytes) -> str | None:
+    """Western European text of DOS or classic Mac OS: its accents are windows-1252's signs, and stand inside words."""
+    inside = b"".join(match[1] for match in _SIGNS_IN_WORDS.finditer(data))
+    sure = len(inside.translate(None, b"\x9a\x9f"))  # the others' š and ź
+    if sure < 2 or sure * 4 < len(inside) or len(inside) * 4 < sum(byte > 127 for byte in data):
+        return None
+    usual: dict[str, float] = {}
+    for codec in ("cp850", "mac_roman"):
+        text = inside.decode(codec)
+        usual[codec] = sum(1.0 if char in _ACCENTS else 0.9 * (char in _RARE_ACCENTS) for char in text)
+    best = max(usual, key=lambda codec: usual[codec])
+    return best if usual[best] >= 0.9 * len(inside) else None
 
 
 def _western(sample: bytes) -> str | None:
@@ -103,6 +128,8 @@ def _cyrillic(data: bytes) -> str | None:
         common = sum(c in "оеаинтсрвл" for c in high) / max(1, len(high))
         if len(high) >= 6 and common > max(least, most):
             best, most = codec, common
+    if best == "cp1251" and len(_MAC_CAPITALS.findall(data)) > len(_CAPITALS.findall(data)):
+        return "mac_cyrillic"  # the same small letters but one, other capitals
     return best
 
 

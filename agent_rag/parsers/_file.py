@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import re
+import zipfile
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from .._extras import DISTRIBUTION
 from ..documents import Section
@@ -19,19 +21,30 @@ from .base import ParserBase
 
 MIB = 1024 * 1024
 DEFAULT_MAX_FILE_BYTES = 512 * MIB
+_LARGE_BYTES = MIB
+_LARGE_INFLATED_BYTES = 8 * MIB
+_SMALL_ZIP_BYTES = 64 * 1024
+
+FileIsolation = Isolation | Literal["auto"]
 
 
 class FileParser(ParserBase):
-    """A parser that takes the whole file as bytes: implement `read`."""
+    """A parser that takes the whole file as bytes: implement `read`.
+
+    Args:
+        isolation: "auto" reads a small file in a thread, and a large one (1 MiB, or 8 MiB unpacked) in a worker
+            process of the shared `ParserPool`: in a thread its millions of objects would stop the event loop for
+            garbage collection, up to 260 ms at 15 MB. "process" and "none" (a thread) decide it for any size.
+    """
 
     format_name: ClassVar[str] = "file"
     """What the format is called in errors."""
     version: ClassVar[int] = 1
     """Raised when the same file and options would give other Sections; part of the fingerprint."""
 
-    def __init__(self, *, max_file_bytes: int = DEFAULT_MAX_FILE_BYTES, isolation: Isolation = "none") -> None:
+    def __init__(self, *, max_file_bytes: int = DEFAULT_MAX_FILE_BYTES, isolation: FileIsolation = "auto") -> None:
         self.max_file_bytes = max_file_bytes
-        self.isolation: Isolation = isolation
+        self.isolation: FileIsolation = isolation
 
     @property
     def fingerprint(self) -> str:
@@ -40,10 +53,10 @@ class FileParser(ParserBase):
         return f"{type(self).__name__}:{self.version}:{re.sub(r' at 0x[0-9a-fA-F]+', '', repr(options))}"
 
     async def parse(self, file: bytes | str | Path, filename: str) -> list[Section]:
-        """Read a file off the event loop: in a worker process with ``isolation="process"``, else in a thread."""
+        """Read a file off the event loop, where `isolation` says."""
         if is_isolated():
             return self.parse_here(file, filename)
-        if self.isolation == "process":
+        if self.isolation == "process" or (self.isolation == "auto" and is_large(file)):
             return await shared_pool().parse(self, file, filename)
         return await asyncio.to_thread(self.parse_here, file, filename)
 
@@ -56,6 +69,27 @@ class FileParser(ParserBase):
     @abstractmethod
     def read(self, data: bytes, filename: str) -> list[Section]:
         """Turn the content into Sections. Any exception becomes a `ParseError` that names the file."""
+
+
+def is_large(file: bytes | str | Path) -> bool:
+    """Whether reading `file` in a thread could stop the event loop."""
+    try:
+        size = os.stat(file).st_size if isinstance(file, str | os.PathLike) else len(file)
+        if size > _LARGE_BYTES:
+            return True
+        if size < _SMALL_ZIP_BYTES or not _starts_as_zip(file):
+            return False
+        with zipfile.ZipFile(file if isinstance(file, str | os.PathLike) else io.BytesIO(file)) as archive:
+            return sum(entry.file_size for entry in archive.infolist()) > _LARGE_INFLATED_BYTES
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return False  # reading will say what is wrong
+
+
+def _starts_as_zip(file: bytes | str | Path) -> bool:
+    if not isinstance(file, str | os.PathLike):
+        return file[:2] == b"PK"
+    with open(file, "rb") as stream:
+        return stream.read(2) == b"PK"
 
 
 def read_bytes(file: bytes | str | Path, filename: str, max_file_bytes: int) -> bytes:

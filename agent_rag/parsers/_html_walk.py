@@ -7,12 +7,18 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..documents import Heading
+from ._headings import MAX_HEADINGS, Headings
+from ._html_blocks import Mark, Scope, squeezed
+from ._html_table import MAX_COLUMNS, Cell, Rows
 from ._tables import render_table
 
 _DROPPED = frozenset(
     {"script", "style", "noscript", "template", "nav", "iframe", "object", "embed", "canvas", "select", "datalist"}
-    | {"svg"}
 )
+_SVG_DROPPED = frozenset({"defs", "desc", "metadata", "symbol", "title"})
+_MARGIN_DROPPED = frozenset({"button", "form"})
+_MARKDOWN_LINK = re.compile(r"!?\[[^\]\n]*\]\([^)\n]*\)")
+_DATA_IMAGE = re.compile(r"data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=\s]+)$")
 _CONTENT = frozenset({"article", "main", "section", "blockquote", "li", "td", "figure", "dialog", "details"})
 _BLOCKS = frozenset(
     {"address", "article", "aside", "body", "center", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset"}
@@ -23,59 +29,19 @@ _STRUCTURED = frozenset({"article", "blockquote", "dl", "form", "section"})
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
 _CLASS_LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source)-([\w+#-]+)")
-_MAX_COLUMNS = 256
 _MAX_SPAN = 1_000
-_MAX_FIELDS = 5_000_000
-"""Fields of one table, merged ones counted as often as they cover: beyond it spans are taken as 1."""
 
 Closer = Callable[[], None] | None
 Attributes = Mapping[str, str]
 
 
-class _Scope:
-    """Blocks of Markdown in the making: of the page, or of a list item, a table cell, a link, a heading."""
+class EmbeddedImage(NamedTuple):
+    """An image that stands in the page itself."""
 
-    __slots__ = ("blocks", "headings", "inline", "structured")
-
-    def __init__(self) -> None:
-        self.blocks: list[str] = []
-        self.headings: list[tuple[int, int, str]] = []
-        """(index of its block, level, title)"""
-        self.inline: list[str] = []
-        self.structured = False
-        """Holds a list, a table, a heading or code, which have no place in a table cell."""
-
-    def flush(self) -> None:
-        """End the running paragraph."""
-        if len(self.inline) == 1 and "\n" not in self.inline[0]:
-            if text := " ".join(self.inline.pop().split()):
-                self.blocks.append(text)
-        elif self.inline:
-            lines = [" ".join(line.split()) for line in "".join(self.inline).split("\n")]
-            self.inline.clear()
-            if text := "\n".join(lines).strip():
-                self.blocks.append(text)
-
-    def add(self, block: str) -> None:
-        self.flush()
-        self.blocks.append(block)
-        self.structured = True
-
-    def adopt(self, other: _Scope) -> None:
-        self.flush()
-        self.headings += [(index + len(self.blocks), level, title) for index, level, title in other.headings]
-        self.blocks += other.blocks
-        self.structured |= other.structured
-
-
-class _Cell(NamedTuple):
-    """A cell that is merged or more than a line of text; others are just their text, since tables can be large."""
-
-    text: str
-    columns: int
-    rows: int
-    scope: _Scope | None
-    """Set where the cell holds more than text."""
+    media_type: str
+    data: str
+    """Base64, perhaps with white space."""
+    alt: str
 
 
 class MarkdownTarget:
@@ -84,15 +50,19 @@ class MarkdownTarget:
     def __init__(self, *, keep_boilerplate: bool = False) -> None:
         self.title = ""
         self._keep_boilerplate = keep_boilerplate
-        self._scopes = [_Scope()]
+        self._scopes = [Scope("\n\n")]
         self._closers: list[Closer] = []
+        self.images: list[EmbeddedImage] = []
+        """Of ``data:`` addresses."""
         self._skipping = 0
+        self._svg_depth = 0
+        self._margin_depth = 0
         self._raw: list[str] | None = None
         self._language = ""
         self._content_depth = 0
         self._lists: list[list[int]] = []
         """[is ordered, next number] of each open list."""
-        self._tables: list[list[list[_Cell | str]]] = []
+        self._tables: list[Rows] = []
         self._spans: list[tuple[int, int]] = []
         """(columns, rows) of each open cell."""
 
@@ -116,7 +86,7 @@ class MarkdownTarget:
         if self._raw is not None:
             self._raw.append(text)
         else:
-            self._scopes[-1].inline.append(text.replace("\n", " "))
+            self._scopes[-1].write(text.replace("\n", " ") if "\n" in text else text)
 
     def close(self) -> tuple[str, list[Heading]]:
         """The text and its headings by offset."""
@@ -125,16 +95,18 @@ class MarkdownTarget:
                 closer()
         page = self._scopes[0]
         page.flush()
-        starts: list[int] = []
-        offset = 0
-        for block in page.blocks:
-            starts.append(offset)
-            offset += len(block) + 2
-        headings = [Heading(level=level, title=title, offset=starts[index]) for index, level, title in page.headings]
-        return "\n\n".join(page.blocks), headings
+        headings = Headings()
+        offset = block = 0
+        for mark in page.headings:
+            offset += sum(len(text) + 2 for text in page.blocks[block : mark.block])
+            block = mark.block
+            headings.add(mark.level, mark.title, offset + mark.offset)
+        return page.text(), headings.found
 
     def _skipped(self, tag: str, attributes: Attributes) -> bool:
-        if tag in _DROPPED or "hidden" in attributes:
+        if tag in _DROPPED or attributes.get("hidden", "until-found") != "until-found":
+            return True
+        if (self._svg_depth and tag in _SVG_DROPPED) or (self._margin_depth and tag in _MARGIN_DROPPED):
             return True
         if "style" in attributes and _HIDDEN_STYLE.search(attributes["style"]):
             return True
@@ -142,9 +114,10 @@ class MarkdownTarget:
 
     def _begin(self, tag: str, attributes: Attributes) -> Closer:
         """Open an element; returns what is to be done at its end."""
-        if self._is_boilerplate(tag, attributes):
-            self._push()
-            return self._end_boilerplate
+        if self._is_margin(tag, attributes):
+            self._margin_depth += 1
+            self._push("\n\n")
+            return self._end_margin
         if tag in _CONTENT:
             self._content_depth += 1
         if tag in _HEADINGS:
@@ -168,32 +141,37 @@ class MarkdownTarget:
         self._content_depth -= 1
         self._scopes[-1].flush()
 
-    def _is_boilerplate(self, tag: str, attributes: Attributes) -> bool:
-        if self._keep_boilerplate or self._content_depth:
+    def _is_margin(self, tag: str, attributes: Attributes) -> bool:
+        if self._keep_boilerplate or self._content_depth or self._margin_depth:
             return False
         return tag in ("header", "footer") or attributes.get("role") in ("banner", "contentinfo")
 
-    def _end_boilerplate(self) -> None:
-        """Drop the page's header or footer, unless the page's title stands in it."""
+    def _end_margin(self) -> None:
+        """Of a page's header or footer what says something: lines of links only are navigation."""
+        self._margin_depth -= 1
         scope = self._pop()
-        if any(level == 1 for _, level, _ in scope.headings):
-            self._scopes[-1].adopt(scope)
+        if not scope.headings:
+            scope.blocks = [kept for block in scope.blocks if (kept := _without_navigation(block))]
+        self._scopes[-1].adopt(scope)
 
-    def _push(self) -> None:
-        self._scopes.append(_Scope())
+    def _push(self, separator: str = "\n") -> None:
+        self._scopes.append(Scope(separator))
 
-    def _pop(self) -> _Scope:
+    def _pop(self) -> Scope:
         scope = self._scopes.pop()
         scope.flush()
         return scope
 
     def _end_heading(self, level: int) -> None:
-        title = " ".join(" ".join(self._pop().blocks).split())
+        title = squeezed(self._pop().text())
         scope = self._scopes[-1]
         if title:
             scope.flush()
-            scope.headings.append((len(scope.blocks), level, title))
+            scope.headings.append(Mark(len(scope.blocks), 0, level, title))
             scope.add(f"{'#' * level} {title}")
+            if len(scope.headings) > 2 * MAX_HEADINGS:
+                lowest = max(mark.level for mark in scope.headings)
+                scope.headings = [mark for mark in scope.headings if mark.level < lowest]
 
     def _begin_title(self, attributes: Attributes) -> Closer:
         self._raw = []
@@ -204,15 +182,28 @@ class MarkdownTarget:
         self._raw = None
 
     def _begin_br(self, attributes: Attributes) -> Closer:
-        self._scopes[-1].inline.append("\n")
+        self._scopes[-1].write("\n")
         return None
 
     def _begin_img(self, attributes: Attributes) -> Closer:
         alt, source = " ".join(attributes.get("alt", "").split()), attributes.get("src", "").strip()
+        if embedded := _DATA_IMAGE.match(source):
+            self.images.append(EmbeddedImage(embedded[1], embedded[2], alt))
         if alt:
             target = "" if source.startswith("data:") or len(source) > 500 else source
-            self._scopes[-1].inline.append(f"![{alt}]({target})")
+            self._scopes[-1].write(f"![{alt}]({target})")
         return None
+
+    def _begin_svg(self, attributes: Attributes) -> Closer:
+        self._svg_depth += 1
+        return self._end_svg
+
+    def _end_svg(self) -> None:
+        self._svg_depth -= 1
+
+    def _begin_text(self, attributes: Attributes) -> Closer:
+        """A label in a drawing."""
+        return self._begin_block("text") if self._svg_depth else None
 
     def _begin_a(self, attributes: Attributes) -> Closer:
         self._push()
@@ -229,7 +220,7 @@ class MarkdownTarget:
         text = scope.blocks[0]
         if target and not target.startswith(("#", "javascript:", "data:")) and len(target) <= 2_000:
             text = f"[{text}]({target.replace(' ', '%20')})"
-        parent.inline.append(f"{raw[:1].isspace() * ' '}{text}{raw[-1:].isspace() * ' '}")
+        parent.write(f"{raw[:1].isspace() * ' '}{text}{raw[-1:].isspace() * ' '}")
 
     def _raw_start(self, tag: str, attributes: Attributes) -> None:
         assert self._raw is not None
@@ -250,7 +241,7 @@ class MarkdownTarget:
         text = " ".join("".join(self._raw or ()).split())
         self._raw, self._language = None, ""
         if text:
-            self._scopes[-1].inline.append(f"``{text}``" if "`" in text else f"`{text}`")
+            self._scopes[-1].write(f"``{text}``" if "`" in text else f"`{text}`")
 
     def _begin_pre(self, attributes: Attributes) -> Closer:
         self._scopes[-1].flush()
@@ -280,7 +271,7 @@ class MarkdownTarget:
 
     def _end_list(self) -> None:
         self._lists.pop()
-        if text := "\n".join(self._pop().blocks):
+        if text := self._pop().text():
             self._scopes[-1].add(text)
 
     def _begin_li(self, attributes: Attributes) -> Closer:
@@ -290,7 +281,7 @@ class MarkdownTarget:
 
     def _end_item(self) -> None:
         self._content_depth -= 1
-        text = "\n".join(self._pop().blocks)
+        text = self._pop().text()
         if not text:
             return
         marker = "- "
@@ -301,23 +292,21 @@ class MarkdownTarget:
 
     def _begin_table(self, attributes: Attributes) -> Closer:
         self._scopes[-1].flush()
-        self._tables.append([])
-        self._push()
+        self._tables.append(Rows())
+        self._push("\n\n")
         return self._end_table
 
     def _begin_tr(self, attributes: Attributes) -> Closer:
         if not self._tables:
             return self._begin_block("div")
-        self._tables[-1].append([])
+        self._tables[-1].begin()
         return None
 
     def _begin_td(self, attributes: Attributes) -> Closer:
         if not self._tables:
             return self._begin_block("td")
-        if not self._tables[-1]:
-            self._tables[-1].append([])
         self._push()
-        self._spans.append((_span(attributes, "colspan", _MAX_COLUMNS), _span(attributes, "rowspan", _MAX_SPAN)))
+        self._spans.append((_span(attributes, "colspan", MAX_COLUMNS), _span(attributes, "rowspan", _MAX_SPAN)))
         return self._end_cell
 
     def _begin_th(self, attributes: Attributes) -> Closer:
@@ -327,50 +316,33 @@ class MarkdownTarget:
     def _end_cell(self) -> None:
         self._content_depth -= 1
         scope, spans = self._pop(), self._spans.pop()
-        text = "" if scope.structured else "\n".join(scope.blocks)
+        text = "" if scope.structured else scope.text()
         plain = spans == (1, 1) and not scope.structured
-        self._tables[-1][-1].append(text if plain else _Cell(text, *spans, scope if scope.structured else None))
+        self._tables[-1].add(text if plain else Cell(text, *spans, scope if scope.structured else None))
 
     def _end_table(self) -> None:
         rows, around = self._tables.pop(), self._pop()
+        rows.begin()
         parent = self._scopes[-1]
         parent.adopt(around)  # the caption, and text that stands between cells
-        special = [cell for row in rows for cell in row if not isinstance(cell, str)]
-        if max(map(len, rows), default=0) < 2 or any(cell.scope for cell in special):
-            for cell in (cell for row in rows for cell in row):
+        if rows.width < 2 or rows.structured:
+            for cell in rows.cells():
                 text = cell if isinstance(cell, str) else cell.text
                 if not isinstance(cell, str) and cell.scope:
                     parent.adopt(cell.scope)
                 elif text:
                     parent.add(text)
-        elif table := render_table([row for row in _grid(rows) if any(row)], "markdown").rstrip("\n"):
+        elif table := render_table(rows.grid(), "markdown").rstrip("\n"):
             parent.add(table)
 
 
-def _grid(rows: list[list[_Cell | str]]) -> list[list[str]]:
-    """Cells in their columns: a merged cell's text stands in its first field, the others it covers are empty."""
-    merged = [cell for row in rows for cell in row if isinstance(cell, _Cell)]
-    if not merged or sum(cell.columns * cell.rows for cell in merged) > _MAX_FIELDS:
-        return [[cell if isinstance(cell, str) else cell.text for cell in row] for row in rows]
-    grid: list[list[str]] = []
-    covered: dict[int, int] = {}
-    for row in rows:
-        line: list[str] = []
-        below = {column: left - 1 for column, left in covered.items() if left > 1}
-        for cell in row:
-            while len(line) in covered:
-                line.append("")
-            if isinstance(cell, str):
-                line.append(cell)
-                continue
-            columns = max(1, min(cell.columns, _MAX_COLUMNS - len(line)))
-            if cell.rows > 1:
-                below.update({len(line) + i: cell.rows - 1 for i in range(columns)})
-            line += [cell.text] + [""] * (columns - 1)
-        line += [""] * (max(covered, default=-1) + 1 - len(line))
-        covered = below
-        grid.append(line)
-    return grid
+def _without_navigation(block: str) -> str:
+    lines = (line for line in block.split("\n") if _says_something(line))
+    return "\n".join(lines)
+
+
+def _says_something(line: str) -> bool:
+    return any(char.isalnum() for char in _MARKDOWN_LINK.sub("", line))
 
 
 def _span(attributes: Attributes, name: str, most: int) -> int:

@@ -80,13 +80,16 @@ class Package:
 
     def __init__(self, data: bytes, filename: str, *, expected: str, max_inflated_bytes: int) -> None:
         self.filename = filename
-        check_kind(data, filename, expected)
-        self._zip = check_archive(data, filename, max_inflated_bytes)
+        self._max_inflated_bytes = max_inflated_bytes
+        self._label = ""
+        self._nested = 0
+        self._zip = _open_checked(data, filename, expected, max_inflated_bytes)
         self._entries = {_key(info.filename): info for info in self._zip.infolist()}
         self._relationships: dict[str, dict[str, Relationship]] = {}
         self._content_types: tuple[dict[str, str], dict[str, str]] | None = None
         self._images: dict[str, Base64Source] = {}  # a file may show one image a million times
         self._parser: Any = None
+        self.strict = False
         self.strict = "_rels/.rels" in self and _STRICT_MARK in self.read("_rels/.rels")
         """Whether its parts are in the namespaces of ISO 29500 Strict."""
         self.main_part = self._find_main_part()
@@ -100,19 +103,27 @@ class Package:
 
     def _open(self, part: str) -> IO[bytes]:
         if self.strict:
-            return io.BytesIO(_transitional(self.read(part)))
+            return io.BytesIO(self.transitional(part))
         return self._zip.open(self._entries[_key(part)])
+
+    def transitional(self, part: str) -> bytes:
+        """The XML of a part, in the namespaces of the Transitional standard."""
+        data = self.read(part)
+        return _transitional(data) if self.strict else data
 
     def xml(self, part: str) -> Element:
         """The root element of a part."""
+        return self.parsed(self.transitional(part))
+
+    def parsed(self, data: bytes) -> Element:
+        """The root element of XML that belongs to the package."""
         from lxml import etree
 
         if self._parser is None:
             self._parser = etree.XMLParser(
                 resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
             )
-        data = self.read(part)
-        return etree.fromstring(_transitional(data) if self.strict else data, self._parser)
+        return etree.fromstring(data, self._parser)
 
     def xml_or_none(self, part: str | None) -> Element | None:
         """The root element, or None when the package lacks the part."""
@@ -160,6 +171,23 @@ class Package:
         block = DataBlock(source=source, name=posixpath.basename(part), caption=alt or None)
         return Section(content=block, source=self.filename, metadata={**metadata, "media_type": source.media_type})
 
+    def nested(self, data: bytes, *, expected: str) -> Package:
+        """A package inside this one; both count against the same bound."""
+        used = sum(info.file_size for info in self._zip.infolist())
+        inner = Package(data, self.filename, expected=expected, max_inflated_bytes=self._max_inflated_bytes - used)
+        self._nested += 1
+        inner._label = f"{self._label}embedded{self._nested}/"
+        self._max_inflated_bytes -= sum(info.file_size for info in inner._zip.infolist())
+        return inner
+
+    def adopt_image(self, inner: Package, part: str) -> str:
+        """Make an image of a package inside this one known here. Returns: its name here."""
+        name = f"{inner._label}{part}"
+        if name not in self._images:
+            inner.image(part, alt="")
+            self._images[name] = inner._images[part]
+        return name
+
     def _find_main_part(self) -> str:
         named = [*self.related("", "officeDocument"), *_MAIN_PARTS]
         part = next((name for name in named if name in self), None)
@@ -197,9 +225,19 @@ class Package:
         return by_name, by_extension
 
 
-def check_kind(data: bytes, filename: str, expected: str) -> None:
+def _open_checked(data: bytes, filename: str, expected: str, max_inflated_bytes: int) -> zipfile.ZipFile:
+    """`check_archive` and a look at what is inside; reads the zip's directory once."""
+    try:
+        archive = check_archive(data, filename, max_inflated_bytes)
+    except zipfile.BadZipFile:
+        check_kind(_sniff.detect(data).media_type, filename, expected)
+        raise
+    check_kind(_sniff.archive_kind(archive), filename, expected)
+    return archive
+
+
+def check_kind(detected: str, filename: str, expected: str) -> None:
     """Raises: EncryptedFileError; UnsupportedFormatError: the content is known to be something else."""
-    detected = _sniff.detect(data).media_type
     if detected == _sniff.ENCRYPTED_OFFICE:
         raise EncryptedFileError(f"{filename}: the file is encrypted with a password; save a copy without one")
     if detected not in (expected, "application/zip"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ _MIN_WORD = 8.0
 """Wider than a bullet."""
 _SNAP = 2.5
 _MAX_RULES = 2_000
+_MAX_BOXES = 5_000
 
 
 class Box(NamedTuple):
@@ -52,9 +53,22 @@ class Grid(NamedTuple):
     horizontal: list[Rule]
     vertical: list[Rule]
 
-    @property
-    def box(self) -> Box:
-        return Box(self.xs[0], self.ys[-1], self.xs[-1], self.ys[0])
+    columns: list[float]
+    """Where one column ends and the next begins."""
+    rows_down: list[float]
+    """Where one row ends and the next begins, downwards and so growing."""
+    box: Box
+
+
+def _grid(xs: list[float], ys: list[float], horizontal: list[Rule], vertical: list[Rule]) -> Grid:
+    box = Box(xs[0], ys[-1], xs[-1], ys[0])
+    return Grid(xs, ys, horizontal, vertical, xs[1:-1], [-y for y in ys[1:-1]], box)
+
+
+def may_have_columns(text: str, boxes: int) -> bool:
+    """A first look that needs no place: whether enough of the text boxes share a line of the text with another."""
+    lines = sum(1 for line in text.split("\n") if line and not line.isspace())
+    return 2 * _MIN_ROWS <= boxes <= _MAX_BOXES and boxes - lines >= _MIN_ROWS
 
 
 def column_areas(boxes: Sequence[Box], read: Callable[[Box], str]) -> list[Box] | None:
@@ -67,7 +81,7 @@ def column_areas(boxes: Sequence[Box], read: Callable[[Box], str]) -> list[Box] 
         boxes: Text boxes in the engine's order.
         read: Gives the text in a box.
     """
-    if len(boxes) < 2 * _MIN_ROWS or len(boxes) > 5_000 or not _jumps_along_lines(boxes):
+    if not 2 * _MIN_ROWS <= len(boxes) <= _MAX_BOXES or not _jumps_along_lines(boxes):
         return None
     rows = rows_of(boxes)
     if sum(len(row.boxes) > 1 for row in rows) < _MIN_ROWS:
@@ -100,32 +114,46 @@ def column_areas(boxes: Sequence[Box], read: Callable[[Box], str]) -> list[Box] 
 
 
 def _jumps_along_lines(boxes: Sequence[Box]) -> bool:
-    """Whether the given order leaves a wide gap inside a line at least three times: a cheap first look."""
-    jumps = 0
-    for box, following in pairwise(boxes):
-        if following.left - box.right >= _MIN_GUTTER and following.bottom < box.top and following.top > box.bottom:
-            jumps += box.right - box.left >= _MIN_WORD
-    return jumps >= _MIN_ROWS
+    """Whether the given order leaves a wide gap inside a line three times across one strip: a cheap first look."""
+    gaps: list[tuple[float, float]] = []
+    last_left, last_bottom, last_right, last_top = boxes[0]
+    for left, bottom, right, top in boxes:
+        jumps = left - last_right >= _MIN_GUTTER and bottom < last_top and top > last_bottom
+        if jumps and last_right - last_left >= _MIN_WORD:
+            gaps.append((last_right, left))
+        last_left, last_bottom, last_right, last_top = left, bottom, right, top
+    return len(gaps) >= _MIN_ROWS and _have_common_strip(gaps)
+
+
+def _have_common_strip(gaps: list[tuple[float, float]]) -> bool:
+    edges = sorted([(left, 1) for left, _ in gaps] + [(right - _MIN_GUTTER, 2) for _, right in gaps])
+    return max(accumulate(1 if side == 1 else -1 for _, side in edges)) >= _MIN_ROWS
 
 
 def rows_of(boxes: Sequence[Box]) -> list[Row]:
     """Boxes grouped into lines by their vertical overlap, top to bottom."""
-    rows: list[list[Box]] = []
-    middle = 0.0
-    for box in sorted(boxes, key=lambda b: -(b.bottom + b.top)):
-        centre = (box.bottom + box.top) / 2
-        if rows and middle - centre < 0.5 * max(1.0, box.top - box.bottom):
-            rows[-1].append(box)
-        else:
-            rows.append([box])
-            middle = centre
-    return [Row(sorted(row), min(b.bottom for b in row), max(b.top for b in row)) for row in rows]
+    rows: list[Row] = []
+    row: list[Box] = []
+    middle = low = high = 0.0
+    for box in sorted(boxes, key=lambda b: -(b[1] + b[3])):
+        _, bottom, _, top = box
+        centre, height = (bottom + top) / 2, top - bottom
+        if row and middle - centre < 0.5 * (height if height > 1.0 else 1.0):
+            row.append(box)
+            low, high = (bottom if bottom < low else low), (top if top > high else high)
+            continue
+        if row:
+            rows.append(Row(sorted(row), low, high))
+        row, middle, low, high = [box], centre, bottom, top
+    if row:
+        rows.append(Row(sorted(row), low, high))
+    return rows
 
 
 def _block(rows: list[Row], first: int, height: float) -> tuple[int, tuple[float, float] | None]:
     """The rows from `first` on that share an empty strip: (end of the run, strip), or (first + 1, None)."""
     best: tuple[int, tuple[float, float] | None] = (first + 1, None)
-    for strip in _gaps(rows[first]):
+    for strip in _gaps(rows[first]) if len(rows[first].boxes) > 1 else ():
         end, both = first + 1, 1
         while end < len(rows) and rows[end - 1].bottom - rows[end].top < 3 * height:
             narrowed = _common(strip, rows[end])
@@ -204,7 +232,7 @@ def ruled_grids(horizontal: list[Rule], vertical: list[Rule]) -> list[Grid]:
         xs = _snapped(rule.at for rule in down)
         ys = _snapped(rule.at for rule in across)[::-1]
         if 3 <= len(xs) <= 60 and 3 <= len(ys) <= 300:
-            grids.append(Grid(xs, ys, across, down))
+            grids.append(_grid(xs, ys, across, down))
     return sorted(grids, key=lambda grid: -grid.ys[0])
 
 
@@ -242,19 +270,31 @@ def _snapped(positions: object) -> list[float]:
 def cell_origins(grid: Grid) -> list[list[tuple[int, int]]]:
     """For each field of the grid the field where its cell begins: (row, column), itself if it is not merged."""
     rows, columns = len(grid.ys) - 1, len(grid.xs) - 1
+    upright, level = _spans(grid.vertical, grid.xs), _spans(grid.horizontal, grid.ys)
     origins = [[(r, c) for c in range(columns)] for r in range(rows)]
     for r in range(rows):
+        middle = (grid.ys[r] + grid.ys[r + 1]) / 2
         for c in range(columns):
-            if c and not _is_ruled(grid.vertical, grid.xs[c], grid.ys[r + 1], grid.ys[r]):
+            if c and not _covers(upright[c], middle):
                 origins[r][c] = origins[r][c - 1]
-            elif r and not _is_ruled(grid.horizontal, grid.ys[r], grid.xs[c], grid.xs[c + 1]):
+            elif r and not _covers(level[r], (grid.xs[c] + grid.xs[c + 1]) / 2):
                 origins[r][c] = origins[r - 1][c]
     return origins
 
 
-def _is_ruled(rules: list[Rule], at: float, start: float, end: float) -> bool:
-    middle = (start + end) / 2
-    return any(abs(rule.at - at) <= _SNAP and rule.start - _SNAP <= middle <= rule.end + _SNAP for rule in rules)
+def _spans(rules: list[Rule], edges: list[float]) -> list[list[tuple[float, float]]]:
+    """What the rules at each edge cover, a little more than their length."""
+    ordered = sorted(rules)
+    places = [rule.at for rule in ordered]
+    found: list[list[tuple[float, float]]] = []
+    for edge in edges:
+        first, end = bisect_left(places, edge - _SNAP), bisect_right(places, edge + _SNAP)
+        found.append([(rule.start - _SNAP, rule.end + _SNAP) for rule in ordered[first:end]])
+    return found
+
+
+def _covers(spans: list[tuple[float, float]], position: float) -> bool:
+    return any(start <= position <= end for start, end in spans)
 
 
 def _around(boxes: Sequence[Box]) -> Box:

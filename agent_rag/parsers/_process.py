@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pickle
@@ -23,6 +24,7 @@ from ._worker import Reply, read_frame, write_frame
 _MIB = 1024 * 1024
 _STARTUP_S = 60.0
 _WATCH_S = 0.05
+_PIPE_BYTES = 1024 * 1024
 _JOBS_PER_PROCESS = 200
 """Libraries leak; a fresh process after this many files costs a second."""
 
@@ -97,6 +99,7 @@ class WorkerProcess:
             )
         self._stdin = cast(BinaryIO, self._process.stdin)
         self._stdout = cast(BinaryIO, self._process.stdout)
+        _widen(self._stdout)
 
     def alive(self) -> bool:
         return self._process.poll() is None
@@ -131,7 +134,7 @@ class WorkerProcess:
             return Outcome("cancelled")
         if answer is None:
             return self._post_mortem()
-        reply: Reply = pickle.loads(answer)
+        reply = _loaded(answer)
         detail = reply.value if isinstance(reply.value, str) else ""
         return Outcome(cast(Any, reply.kind), reply.value, detail, reply.log, reply.retire)
 
@@ -222,6 +225,29 @@ class WorkerProcess:
             except OSError:
                 pass  # a frame that was never read is still in the buffer
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _loaded(answer: bytes) -> Reply:
+    """The answer; a large one without the collector, which would look through the whole process again and again."""
+    is_paused = len(answer) > _MIB and gc.isenabled()
+    if is_paused:
+        gc.disable()
+    try:
+        reply: Reply = pickle.loads(answer)
+        return reply
+    finally:
+        if is_paused:
+            gc.enable()
+
+
+def _widen(pipe: BinaryIO) -> None:
+    """Let a long answer through in one piece instead of 64 KiB at a time, each a switch between the processes."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    except (ImportError, AttributeError, OSError):
+        return  # not Linux, or the user has too many: it only takes longer
 
 
 def _exit_reason(code: int) -> str:

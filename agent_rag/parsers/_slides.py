@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import ParseError
@@ -35,7 +35,7 @@ class Text:
 class SlideTable:
     """Rows of cells; merged cells have their text in the first one and "" in the others."""
 
-    rows: list[list[str]]
+    rows: Sequence[Sequence[str]]
 
 
 @dataclass
@@ -240,7 +240,11 @@ class _ShapeReader:
         return [Text(f"[Image: {alt}]")] if alt else []
 
     def _frame(self, shape: Element) -> list[Item]:
-        items: list[Item] = [SlideTable(_rows(table, self._text)) for table in shape.iter(f"{A}tbl")]
+        items: list[Item] = []
+        for table in shape.iter(f"{A}tbl"):
+            items.append(SlideTable(_rows(table, self._text)))
+            for fill in table.iter(f"{A}blipFill"):  # a cell shows a picture as its background
+                items += self._picture(fill)
         for chart in shape.iter(f"{C}chart", f"{CX}chart"):
             if (part := self._part(chart.get(f"{R}id"))) is not None:
                 text = chart_text(self._package, part, self._table_format)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -15,10 +16,16 @@ XLSB = "application/vnd.ms-excel.sheet.binary.macroenabled.12"
 XLS = "application/vnd.ms-excel"
 ODS = "application/vnd.oasis.opendocument.spreadsheet"
 EPUB = "application/epub+zip"
+RTF = "application/rtf"
+ODT = "application/vnd.oasis.opendocument.text"
+ODP = "application/vnd.oasis.opendocument.presentation"
+MSG = "application/vnd.ms-outlook"
+NOTEBOOK = "application/x-ipynb+json"
 ENCRYPTED_OFFICE = "application/x-ole-encrypted"
 
 _HEAD = 4096
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_DAMAGED_ZIP = (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError, RuntimeError, zlib.error)
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 _MAGIC: list[tuple[bytes, str]] = [
@@ -28,7 +35,7 @@ _MAGIC: list[tuple[bytes, str]] = [
     (b"GIF89a", "image/gif"),
     (b"II*\x00", "image/tiff"),
     (b"MM\x00*", "image/tiff"),
-    (b"{\\rtf", "application/rtf"),
+    (b"{\\rtf", RTF),
     (b"\x1f\x8b", "application/gzip"),
     (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
     (b"Rar!\x1a\x07", "application/vnd.rar"),
@@ -40,7 +47,7 @@ _MAGIC: list[tuple[bytes, str]] = [
 ]
 _OLE_STREAMS: list[tuple[str, str]] = [
     ("EncryptedPackage", ENCRYPTED_OFFICE),
-    ("__substg1.0_", "application/vnd.ms-outlook"),
+    ("__substg1.0_", MSG),
     ("PowerPoint Document", "application/vnd.ms-powerpoint"),
     ("WordDocument", "application/msword"),
     ("Workbook", XLS),
@@ -59,6 +66,7 @@ _MAIN_KIND = {b"wordprocessingml": DOCX, b"presentationml": PPTX, b"spreadsheetm
 _HTML = re.compile(
     rb"\s*(?:<!--.*?-->\s*|<\?xml[^>]*\?>\s*)*<(?:!doctype\s+html|html|head|body|table|meta)\b", re.I | re.S
 )
+_NOTEBOOK = re.compile(rb'\{\s*"(?:cells|metadata|worksheets)"\s*:')
 _EMAIL = re.compile(
     rb"(?:[A-Za-z][A-Za-z0-9-]*:[^\r\n]*\r?\n(?:[ \t][^\r\n]*\r?\n)*)*?"
     rb"(?:received|message-id|mime-version|return-path|from|date|subject):",
@@ -104,6 +112,8 @@ def text_kind(head: bytes) -> str:
         return "text/html"
     if plain.startswith((b"<?xml", b"<!DOCTYPE")):
         return "application/xml"
+    if _NOTEBOOK.match(plain) and b'"cell_type"' in plain:
+        return NOTEBOOK
     if re.match(rb'(?:\{\s*["}]|\[\s*(?:[\[{"\]\-\d]|true|false|null))', plain):
         return "application/json"
     if _EMAIL.match(plain) and len(re.findall(rb"^[A-Za-z][A-Za-z0-9-]*: ", plain, re.M)) >= 3:
@@ -138,12 +148,20 @@ def _zip_kind(data: bytes | Path) -> str:
     try:
         with zipfile.ZipFile(io.BytesIO(data) if isinstance(data, bytes) else data) as archive:
             return _archive_kind(archive)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError, RuntimeError):
+    except _DAMAGED_ZIP:
         return _damaged_zip_kind(data if isinstance(data, bytes) else data.read_bytes())
 
 
+def archive_kind(archive: zipfile.ZipFile) -> str:
+    """Media type of a zip that is open already; "application/zip" where nothing tells it."""
+    try:
+        return _archive_kind(archive)
+    except _DAMAGED_ZIP:
+        return "application/zip"
+
+
 def _archive_kind(archive: zipfile.ZipFile) -> str:
-    names = set(archive.namelist())
+    names = archive.NameToInfo
     if "mimetype" in names and archive.getinfo("mimetype").file_size < 200:
         return archive.read("mimetype").decode("ascii", "replace").strip().lower()
     for part, kind in _OOXML_PARTS:
@@ -160,8 +178,9 @@ def _archive_kind(archive: zipfile.ZipFile) -> str:
 
 def _damaged_zip_kind(data: bytes) -> str:
     """Local file headers hold the names in clear, so a zip that lost its directory still tells what it was."""
-    if b"application/epub+zip" in data[:200]:
-        return EPUB
+    for kind in (EPUB, ODT, ODP, ODS):
+        if kind.encode() in data[:200]:
+            return kind
     for part, kind in [*_OOXML_PARTS, *_OOXML_FOLDERS]:
         if part.encode() in data:
             return kind

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from typing import Literal, get_args
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, get_args, overload
 
 from ..errors import ConfigurationError
 
@@ -16,7 +16,38 @@ JSON_MARKER = "<system-info>A table loaded as a JSON array:</system-info>"
 
 _MAX_FILLED_CELLS = 10_000_000
 """Beyond it short rows stay short, so that one long row among many short ones cannot fill the memory."""
+_UNIT = "\x1f"
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")
+
+
+class PackedRows(Sequence[Sequence[str]]):
+    """Rows of texts, each row in one string: short cells take ten times their size as strings of their own."""
+
+    def __init__(self, rows: Iterable[Sequence[str]] = ()) -> None:
+        self._rows: list[str | list[str]] = []
+        for row in rows:
+            self.append(row)
+
+    def append(self, row: Sequence[str]) -> None:
+        packed = _UNIT.join(row)
+        self._rows.append(packed if row and packed.count(_UNIT) == len(row) - 1 else list(row))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Sequence[str]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sequence[str]]: ...
+    def __getitem__(self, index: int | slice) -> Sequence[str] | Sequence[Sequence[str]]:
+        return [*map(_unpacked, self._rows[index])] if isinstance(index, slice) else _unpacked(self._rows[index])
+
+    def __iter__(self) -> Iterator[Sequence[str]]:
+        return map(_unpacked, self._rows)
+
+
+def _unpacked(row: str | list[str]) -> Sequence[str]:
+    return row.split(_UNIT) if isinstance(row, str) else row
 
 
 def check_table_format(table_format: str) -> None:

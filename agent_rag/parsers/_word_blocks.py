@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -18,7 +19,7 @@ class Paragraph:
 class Table:
     """Rows of cells; merged cells have their text in the first one and "" in the others."""
 
-    rows: list[list[str]]
+    rows: Sequence[Sequence[str]]
 
 
 @dataclass

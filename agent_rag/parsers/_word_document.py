@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ._ooxml import MC, Element, Package, W, forget
+from ._ooxml import MC, Element, Package, R, W, forget
 from ._tables import TableFormat
 from ._word_blocks import Block, Image, Paragraph, Table
 from ._word_inline import InlineReader, Line
@@ -16,9 +16,9 @@ _SKIPPED = frozenset(
     f"{W}{name}"
     for name in ("del", "moveFrom", "sectPr", "sdtPr", "sdtEndPr", "tblPr", "tblGrid", "trPr", "tcPr", "customXmlPr")
 )
-_BODY, _PARAGRAPH, _TABLE, _ROW = (f"{W}{name}" for name in ("body", "p", "tbl", "tr"))
+_BODY, _PARAGRAPH, _TABLE, _ROW, _ALT_CHUNK = (f"{W}{name}" for name in ("body", "p", "tbl", "tr", "altChunk"))
 _STREAMED = (
-    *(f"{W}{name}" for name in ("p", "tbl", "tr", "sdt", "customXml", "ins", "moveTo")),
+    *(f"{W}{name}" for name in ("p", "tbl", "tr", "sdt", "customXml", "ins", "moveTo", "altChunk")),
     f"{MC}AlternateContent",
 )
 
@@ -36,6 +36,7 @@ class DocumentReader:
         include_notes: Write foot- and endnotes below the paragraph that refers to them.
         include_comments: Write comments below the paragraph.
         table_format: For the tables of charts.
+        depth: Documents around this one.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class DocumentReader:
         include_notes: bool,
         include_comments: bool,
         table_format: TableFormat,
+        depth: int = 0,
     ) -> None:
         self.package = package
+        self.depth = depth
         self.include_image = include_image
         self.table_format: TableFormat = table_format
         self.styles = Styles(package, package.main_part)
@@ -55,6 +58,8 @@ class DocumentReader:
         self.empty_cells = _MAX_EMPTY_CELLS
         self._note_labels: dict[tuple[str, str], str] = {}
         self._note_counts = Counter[str]()
+        self.include_comments = include_comments
+        self.include_notes = include_notes
         self._kinds = ["footnote", "endnote"] * include_notes + ["comment"] * include_comments
         self._loaded: dict[str, tuple[str, dict[str, Element]]] = {}
 
@@ -82,6 +87,14 @@ class DocumentReader:
         """A header, footer or other part."""
         yield from BlockReader(self, part).blocks(self.package.xml(part))
 
+    def embedded_document(self, part: str, relationship_id: str) -> Iterator[Block]:
+        """What an altChunk shows: another file (HTML, text, e-mail, Word) that Word takes in when it opens this one."""
+        from ._word_embedded import embedded_blocks
+
+        found = self.package.relationships(part).get(relationship_id)
+        if found is not None and not found.external:
+            yield from embedded_blocks(self, found.target)
+
     def note_label(self, kind: str, note_id: str) -> str:
         """What stands in the text for a note: ``[^1]``, ``[^e1]`` for endnotes; "" when notes are left out."""
         if kind not in self._kinds or kind == "comment":
@@ -102,7 +115,7 @@ class DocumentReader:
             return
         label = f"{self._note_labels[kind, note_id]}:" if kind != "comment" else _comment_label(element)
         blocks = list(BlockReader(self, part).blocks(element))
-        text = " ".join(_cell_text(blocks).split("\n"))
+        text = " ".join(cell_text(blocks).split("\n"))
         yield Paragraph(f"{label} {text}".rstrip())
         yield from (block for block in blocks if isinstance(block, Image))
 
@@ -132,6 +145,7 @@ class BlockReader:
 
     def __init__(self, reader: DocumentReader, part: str) -> None:
         self._reader = reader
+        self._part = part
         self._inline = InlineReader(reader, part, self.blocks)
 
     def blocks(self, container: Element) -> Iterator[Block]:
@@ -146,6 +160,8 @@ class BlockReader:
             yield from self._paragraph(element)
         elif tag == _TABLE:
             yield from self._table(element)
+        elif tag == _ALT_CHUNK:
+            yield from self._reader.embedded_document(self._part, element.get(f"{R}id", ""))
         elif tag == f"{MC}AlternateContent":
             yield from first_filled(list(self.blocks(branch)) for branch in element)
         elif isinstance(tag, str) and tag not in _SKIPPED:
@@ -189,12 +205,16 @@ class BlockReader:
         yield from table.blocks()
 
     def _cells(self, row: Element, below: list[Block]) -> list[str]:
-        cells = self._empty(_row_value(row, "gridBefore"))
+        row_properties = row.find(f"{W}trPr")
+        cells = self._empty(_row_value(row_properties, "gridBefore"))
         for cell in _unwrapped(row, f"{W}tc"):
             blocks = list(self.blocks(cell))
             below += [block for block in blocks if isinstance(block, Image)]
-            cells += ["" if _is_continued(cell) else _cell_text(blocks), *self._empty(_span(cell) - 1)]
-        return cells + self._empty(_row_value(row, "gridAfter"))
+            properties = cell.find(f"{W}tcPr")
+            cells.append("" if _is_continued(properties) else cell_text(blocks))
+            if (span := _span(properties)) > 1:
+                cells += self._empty(span - 1)
+        return cells + self._empty(_row_value(row_properties, "gridAfter"))
 
     def _empty(self, count: int) -> list[str]:
         """Cells of a merge; few bytes can ask for many, so a document has a bounded number of them."""
@@ -212,7 +232,7 @@ def _is_blank(block: Block) -> bool:
     return isinstance(block, Paragraph) and not block.text
 
 
-def _cell_text(blocks: Iterable[Block]) -> str:
+def cell_text(blocks: Iterable[Block]) -> str:
     """Blocks as the text of one cell; a nested table is written with tabs."""
     lines = []
     for block in blocks:
@@ -232,18 +252,20 @@ def _unwrapped(parent: Element, tag: str) -> Iterator[Element]:
             yield from _unwrapped(child, tag)
 
 
-def _is_continued(cell: Element) -> bool:
+def _is_continued(properties: Element | None) -> bool:
     """Whether the cell belongs to the one above it (vMerge) or beside it (hMerge)."""
-    merges = (cell.find(f"{W}tcPr/{W}{name}") for name in ("vMerge", "hMerge"))
+    if properties is None:
+        return False
+    merges = (properties.find(name) for name in (f"{W}vMerge", f"{W}hMerge"))
     return any(merge is not None and merge.get(f"{W}val", "continue") == "continue" for merge in merges)
 
 
-def _span(cell: Element) -> int:
-    return max(1, _number(cell.find(f"{W}tcPr/{W}gridSpan"), 1))
+def _span(properties: Element | None) -> int:
+    return 1 if properties is None else max(1, _number(properties.find(f"{W}gridSpan"), 1))
 
 
-def _row_value(row: Element, name: str) -> int:
-    return max(0, _number(row.find(f"{W}trPr/{W}{name}"), 0))
+def _row_value(properties: Element | None, name: str) -> int:
+    return 0 if properties is None else max(0, _number(properties.find(f"{W}{name}"), 0))
 
 
 def _number(element: Element | None, default: int) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ._word_document import DocumentReader
 
 _HYPERLINK = re.compile(r'\s*HYPERLINK\s+"([^"]+)"')
+_PARAGRAPH = f"{W}p"
 _OFFICE = "{urn:schemas-microsoft-com:office:office}"
 
 
@@ -74,38 +75,15 @@ class InlineReader:
         self._blocks = blocks
         self._fields: list[_Field] = []
         self._alt = ""
-        self._handlers = self._all_handlers()
 
     def read(self, element: Element, line: Line) -> None:
         """Add what the children of an element say to `line`; an unknown element is looked into."""
-        handlers = self._handlers
         for child in element:
-            handler = handlers.get(child.tag, self._unknown)
+            handler = _HANDLERS.get(child.tag, InlineReader._unknown)
             if handler is not None:
-                handler(child, line)
-        if element.tag == f"{W}p":
+                handler(self, child, line)
+        if self._fields and element.tag == _PARAGRAPH:
             self._fields = [item for item in self._fields if item.in_result]
-
-    def _all_handlers(self) -> dict[str, Callable[[Element, Line], None] | None]:
-        skipped = "del moveFrom pPr rPr delText delInstrText softHyphen sdtPr sdtEndPr rubyPr"
-        handlers: dict[str, Callable[[Element, Line], None] | None] = {f"{W}{name}": None for name in skipped.split()}
-        for name, text in (("tab", "\t"), ("ptab", "\t"), ("br", "\n"), ("cr", "\n"), ("noBreakHyphen", "-")):
-            handlers[f"{W}{name}"] = self._constant(text)
-        words = {
-            "t": self._text, "sym": self._symbol, "fldChar": self._field_char, "instrText": self._instruction,
-            "fldSimple": self._simple_field, "hyperlink": self._hyperlink, "ruby": self._ruby,
-            "drawing": self._drawing, "pict": self._drawing, "object": self._drawing, "txbxContent": self._text_box,
-        }  # fmt: skip
-        handlers.update({f"{W}{name}": handler for name, handler in words.items()})
-        for kind in ("footnote", "endnote", "comment"):
-            handlers[f"{W}{kind}Reference"] = self._note(kind)
-        handlers.update({
-            f"{MC}AlternateContent": self._alternate, f"{M}oMath": self._equation, f"{M}oMathPara": self._equation,
-            f"{A}blip": self._blip, f"{V}imagedata": self._vml_image, f"{V}textpath": self._word_art,
-            f"{C}chart": self._chart, f"{CX}chart": self._chart, f"{DGM}relIds": self._smartart,
-            f"{A}txBody": self._shape_text,
-        })  # fmt: skip
-        return handlers
 
     def _unknown(self, element: Element, line: Line) -> None:
         if isinstance(element.tag, str):
@@ -114,9 +92,6 @@ class InlineReader:
     def _show(self, text: str, line: Line) -> None:
         if text and all(item.in_result for item in self._fields):
             line.text.append(text)
-
-    def _constant(self, text: str) -> Callable[[Element, Line], None]:
-        return lambda element, line: self._show(text, line)
 
     def _text(self, element: Element, line: Line) -> None:
         self._show((element.text or "").replace("\u00ad", ""), line)
@@ -127,13 +102,10 @@ class InlineReader:
     def _equation(self, element: Element, line: Line) -> None:
         self._show(equation_text(element), line)
 
-    def _note(self, kind: str) -> Callable[[Element, Line], None]:
-        def refer(element: Element, line: Line) -> None:
-            note_id = element.get(f"{W}id", "")
-            self._show(self._reader.note_label(kind, note_id), line)
-            line.notes.append((kind, note_id))
-
-        return refer
+    def _note(self, kind: str, element: Element, line: Line) -> None:
+        note_id = element.get(f"{W}id", "")
+        self._show(self._reader.note_label(kind, note_id), line)
+        line.notes.append((kind, note_id))
 
     def _ruby(self, element: Element, line: Line) -> None:
         base, reading = Line(), Line()
@@ -252,6 +224,45 @@ class InlineReader:
         found = self._relationships.get(element.get(f"{R}dm", ""))
         if found is not None and not found.external:
             line.below += [Paragraph(text) for text in smartart_lines(self._reader.package.xml(found.target))]
+
+
+_Handler = Callable[[InlineReader, Element, Line], None] | None
+
+
+def _constant(text: str) -> _Handler:
+    return lambda reader, element, line: reader._show(text, line)
+
+
+def _note(kind: str) -> _Handler:
+    return lambda reader, element, line: reader._note(kind, element, line)
+
+
+def _all_handlers() -> dict[str, _Handler]:
+    skipped = "del moveFrom pPr rPr delText delInstrText softHyphen sdtPr sdtEndPr rubyPr"
+    handlers: dict[str, _Handler] = {f"{W}{name}": None for name in skipped.split()}
+    for name, text in (("tab", "\t"), ("ptab", "\t"), ("br", "\n"), ("cr", "\n"), ("noBreakHyphen", "-")):
+        handlers[f"{W}{name}"] = _constant(text)
+    for kind in ("footnote", "endnote", "comment"):
+        handlers[f"{W}{kind}Reference"] = _note(kind)
+    reader = InlineReader
+    words: dict[str, _Handler] = {
+        "r": reader.read, "t": reader._text, "sym": reader._symbol, "fldChar": reader._field_char,
+        "instrText": reader._instruction, "fldSimple": reader._simple_field, "hyperlink": reader._hyperlink,
+        "ruby": reader._ruby, "drawing": reader._drawing, "pict": reader._drawing, "object": reader._drawing,
+        "txbxContent": reader._text_box,
+    }  # fmt: skip
+    handlers.update({f"{W}{name}": handler for name, handler in words.items()})
+    handlers.update({
+        f"{MC}AlternateContent": reader._alternate, f"{M}oMath": reader._equation, f"{M}oMathPara": reader._equation,
+        f"{A}blip": reader._blip, f"{V}imagedata": reader._vml_image, f"{V}textpath": reader._word_art,
+        f"{C}chart": reader._chart, f"{CX}chart": reader._chart, f"{DGM}relIds": reader._smartart,
+        f"{A}txBody": reader._shape_text,
+    })  # fmt: skip
+    return handlers
+
+
+_HANDLERS = _all_handlers()
+"""What each element adds to a line; None: nothing. An element that is not here is looked into."""
 
 
 def _alt_text(drawing: Element) -> str:

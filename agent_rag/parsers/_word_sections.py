@@ -1,15 +1,24 @@
-"""The blocks of a Word document gathered into Sections."""
+"""The blocks of a text document gathered into Sections."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from ..content import TextBlock
-from ..documents import Heading, Section
-from ._ooxml import Package
+from ..documents import Section
+from ._headings import Headings
 from ._tables import TableFormat, render_table
 from ._word_blocks import Block, Image, Paragraph, Table
+
+
+class ImageSource(Protocol):
+    """Where the images of a document come from."""
+
+    filename: str
+
+    def image(self, part: str, *, alt: str, **metadata: Any) -> Section:
+        """The image called `part` as a Section of its own."""
 
 
 class SectionWriter:
@@ -19,7 +28,9 @@ class SectionWriter:
     of those starts the next Section, since a path has no ranks.
     """
 
-    def __init__(self, package: Package, *, separate_table: bool, table_format: TableFormat, **metadata: Any) -> None:
+    def __init__(
+        self, package: ImageSource, *, separate_table: bool, table_format: TableFormat, **metadata: Any
+    ) -> None:
         self._package = package
         self._separate_table = separate_table
         self._table_format: TableFormat = table_format
@@ -48,7 +59,7 @@ class SectionWriter:
         self._inherited = list(self._path)
         self._lines: list[str] = []
         self._length = 0
-        self._headings: list[Heading] = []
+        self._headings = Headings()
 
     def _paragraph(self, block: Paragraph) -> None:
         if block.level is None:
@@ -61,7 +72,7 @@ class SectionWriter:
         if not self._lines:
             self._inherited = self._path[:-1]
         offset = self._length + 1 if self._lines else 0
-        self._headings.append(Heading(level=block.level, title=title, offset=offset))
+        self._headings.add(block.level, title, offset)
         self._line(f"{'#' * min(block.level, 6)} {title}")
 
     def _table(self, block: Table) -> None:
@@ -91,7 +102,7 @@ class SectionWriter:
             section = Section(
                 content=TextBlock(text=text), source=self._package.filename, metadata=dict(self._metadata)
             )
-            section.headings = self._headings
+            section.headings = self._headings.found
             section.heading_path = [title for _, title in self._inherited]
             self._sections.append(section)
         self._start()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,6 +12,10 @@ from ._ooxml import Element, Package, W
 
 _HEADING_NAME = re.compile(r"heading\s*([1-9])$", re.I)
 _PLACEHOLDER = re.compile(r"%([1-9])")
+_ROOT = re.compile(rb"<([A-Za-z_][\w:.-]*)[^<>]*>")
+_ATTRIBUTE = re.compile(rb"(?:[\w.-]+:)?([\w.-]+)\s*=\s*(\"|')(.*?)\2", re.S)
+_NOT_PLAIN = re.compile(rb"<!|<\?xml[^>]*encoding\s*=\s*[\"'](?!utf-8|us-ascii)", re.I)
+"""Comments, CDATA, entities or another encoding: the part is parsed as a whole."""
 _BODY_LEVEL = 9
 _ROMAN = [(1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"),
           (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")]  # fmt: skip
@@ -31,6 +37,12 @@ class Style:
     based_on: str | None = None
     outline_level: int | None = None
     numbering: NumberingRef | None = None
+
+    @property
+    def tells_something(self) -> bool:
+        """Whether it makes its paragraphs headings, no headings, or items of a list."""
+        is_heading = _HEADING_NAME.match(self.name) is not None or self.name.lower() == "title"
+        return is_heading or self.outline_level is not None or self.numbering is not None
 
 
 @dataclass
@@ -56,20 +68,17 @@ class Styles:
     """The styles of a document."""
 
     def __init__(self, package: Package, document: str) -> None:
-        self._elements: dict[str, Element] = {}
-        self._styles: dict[str, Style] = {}
-        self._default: str | None = None
-        for part in package.related(document, "styles"):
-            for element in package.xml(part).iter(f"{W}style"):
-                if element.get(f"{W}type", "paragraph") == "paragraph":
-                    self._add(element)
+        self._sources = [StyleSource(package, part) for part in package.related(document, "styles")]
+        self._default = next((source.default for source in self._sources if source.default is not None), None)
+        self._styles: dict[str, Style | None] = {}
+        self._chains: dict[str | None, tuple[list[str], list[Style]]] = {}
 
     def heading_level(self, properties: Element | None) -> int | None:
         """1 for the highest heading, None for body text; by outline level, else by the built-in style names."""
         own = _outline(properties)
         if own is not None:
             return own + 1 if own < _BODY_LEVEL else None
-        for style in self._chain(properties):
+        for style in self._chain(properties)[1]:
             if style.outline_level is not None:
                 return style.outline_level + 1 if style.outline_level < _BODY_LEVEL else None
             if match := _HEADING_NAME.match(style.name):
@@ -81,7 +90,7 @@ class Styles:
     def numbering(self, properties: Element | None) -> NumberingRef | None:
         """The paragraph's own list, else that of its style."""
         level = None
-        for found in (_numbering(properties), *(style.numbering for style in self._chain(properties))):
+        for found in (_numbering(properties), *(style.numbering for style in self._chain(properties)[1])):
             if found is None:
                 continue
             level = found.level if level is None else level
@@ -91,40 +100,106 @@ class Styles:
 
     def style_ids(self, properties: Element | None) -> list[str]:
         """The paragraph's style and those that it is based on."""
+        return self._chain(properties)[0]
+
+    def _chain(self, properties: Element | None) -> tuple[list[str], list[Style]]:
         found = None if properties is None else properties.find(f"{W}pStyle")
         style_id = self._default if found is None else found.get(f"{W}val")
+        if style_id not in self._chains:
+            ids, styles = self._followed(style_id)
+            self._chains[style_id] = ids, [style for style in styles if style.tells_something]
+        return self._chains[style_id]
+
+    def _followed(self, style_id: str | None) -> tuple[list[str], list[Style]]:
         ids: list[str] = []
-        while style_id in self._elements and style_id not in ids:
+        styles: list[Style] = []
+        while style_id is not None and style_id not in ids and (style := self._style(style_id)) is not None:
             ids.append(style_id)
-            style_id = self._style(style_id).based_on
-        return ids
+            styles.append(style)
+            style_id = style.based_on
+        return ids, styles
 
-    def _chain(self, properties: Element | None) -> list[Style]:
-        return [self._style(style_id) for style_id in self.style_ids(properties)]
-
-    def _add(self, element: Element) -> None:
-        style_id = element.get(f"{W}styleId", "")
-        self._elements[style_id] = element
-        if element.get(f"{W}default") in ("1", "true", "on"):
-            self._default = style_id
-
-    def _style(self, style_id: str) -> Style:
+    def _style(self, style_id: str) -> Style | None:
         if style_id not in self._styles:
-            element = self._elements[style_id]
-            properties = element.find(f"{W}pPr")
-            self._styles[style_id] = Style(
-                name=_value(element, "name") or "",
-                based_on=_value(element, "basedOn"),
-                outline_level=_outline(properties),
-                numbering=_numbering(properties),
-            )
+            self._styles[style_id] = self._read(style_id)
         return self._styles[style_id]
+
+    def _read(self, style_id: str) -> Style | None:
+        for source in reversed(self._sources):
+            element = source.element(style_id)
+            if element is not None:
+                properties = element.find(f"{W}pPr")
+                return Style(
+                    name=_value(element, "name") or "",
+                    based_on=_value(element, "basedOn"),
+                    outline_level=_outline(properties),
+                    numbering=_numbering(properties),
+                )
+        return None
+
+
+class StyleSource:
+    """A part with styles, of which only those in use are parsed: a part holds hundreds, a document uses ten."""
+
+    def __init__(self, package: Package, part: str) -> None:
+        self._package = package
+        self._part = part
+        self._data = package.transitional(part)
+        self._root = _ROOT.search(self._data)
+        self._spans: dict[str, tuple[int, int]] = {}
+        self._elements: dict[str, Element] | None = None
+        self.default: str | None = None
+        """Id of the style of paragraphs that name none."""
+        self._index()
+
+    def element(self, style_id: str) -> Element | None:
+        """The XML of a paragraph style."""
+        if self._elements is not None:
+            return self._elements.get(style_id)
+        span = self._spans.get(style_id)
+        if span is None or self._root is None:
+            return None
+        closing = b"</" + self._root[1] + b">"
+        fragment = self._data[: self._root.end()] + self._data[span[0] : span[1]] + closing
+        return next(self._package.parsed(fragment).iter(f"{W}style"), None)
+
+    def _index(self) -> None:
+        prefix = b"" if self._root is None else self._root[1].rpartition(b"styles")[0]
+        found = [] if _NOT_PLAIN.search(self._data) else list(_opening_tags(self._data, prefix))
+        if not found or self._data.count(b"styleId=") != sum(b"styleId=" in match[0] for match in found):
+            self._index_all()
+            return
+        closing = b"</" + prefix + b"style>"
+        for match in found:
+            attributes = {name: html.unescape(value.decode()) for name, _, value in _ATTRIBUTE.findall(match[0])}
+            if attributes.get(b"type", "paragraph") != "paragraph":
+                continue
+            style_id = attributes.get(b"styleId", "")
+            end = match.end() if match[0].endswith(b"/>") else self._data.find(closing, match.end()) + len(closing)
+            self._spans[style_id] = match.start(), end
+            self._add(style_id, attributes.get(b"default"))
+
+    def _index_all(self) -> None:
+        self._elements = {}
+        for element in self._package.parsed(self._data).iter(f"{W}style"):
+            if element.get(f"{W}type", "paragraph") == "paragraph":
+                self._add(element.get(f"{W}styleId", ""), element.get(f"{W}default"))
+                self._elements[element.get(f"{W}styleId", "")] = element
+
+    def _add(self, style_id: str, default: str | None) -> None:
+        if default in ("1", "true", "on"):
+            self.default = style_id
+
+
+def _opening_tags(data: bytes, prefix: bytes) -> Iterator[re.Match[bytes]]:
+    return re.finditer(b"<" + re.escape(prefix) + rb"style\s[^<>]{0,2000}>", data)
 
 
 class ListCounter:
     """Counts list items as Word does, in document order, and writes their markers."""
 
     def __init__(self, package: Package, document: str) -> None:
+        self._abstracts: dict[str, Element] = {}
         self._levels: dict[str, dict[int, Level]] = {}
         self._numberings: dict[str, Numbering] = {}
         self._counts: dict[str, dict[int, int]] = {}
@@ -139,13 +214,20 @@ class ListCounter:
         numbering = self._numberings.get(reference.number_id)
         if numbering is None:
             return None
-        levels = self._levels.get(numbering.abstract_id, {})
+        levels = self._levels_of(numbering.abstract_id)
         level = reference.level if reference.level is not None else _level_of(levels, style_ids)
         self._count(reference.number_id, numbering, levels, level)
         definition = levels.get(level, Level())
         if definition.format == "bullet":
             return "-", level
         return ("" if definition.format == "none" else self._text(numbering, levels, level)), level
+
+    def _levels_of(self, abstract_id: str) -> dict[int, Level]:
+        if abstract_id not in self._levels:
+            abstract = self._abstracts.get(abstract_id)
+            items = [] if abstract is None else abstract.findall(f"{W}lvl")
+            self._levels[abstract_id] = {_index(item): _level(item) for item in items}
+        return self._levels[abstract_id]
 
     def _count(self, number_id: str, numbering: Numbering, levels: dict[int, Level], level: int) -> None:
         counts = self._counts.setdefault(numbering.abstract_id, {})
@@ -169,8 +251,7 @@ class ListCounter:
 
     def _read(self, root: Element) -> None:
         for abstract in root.findall(f"{W}abstractNum"):
-            levels = {_index(item): _level(item) for item in abstract.findall(f"{W}lvl")}
-            self._levels[abstract.get(f"{W}abstractNumId", "")] = levels
+            self._abstracts[abstract.get(f"{W}abstractNumId", "")] = abstract
         for item in root.findall(f"{W}num"):
             numbering = Numbering(_value(item, "abstractNumId") or "")
             for override in item.findall(f"{W}lvlOverride"):

@@ -80,7 +80,7 @@ def main(memory_mb: int, folder: str) -> None:
     try:
         with asyncio.Runner() as runner:
             while (frame := read_frame(sys.stdin.buffer)) is not None:
-                answer = _serve(frame, log, memory_mb, runner)
+                answer = _serve(frame, log, memory_mb, runner.get_loop())
                 del frame
                 write_frame(replies, answer)
     except BrokenPipeError:
@@ -89,7 +89,7 @@ def main(memory_mb: int, folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)  # a pipe ends by itself only when the parent was killed
 
 
-def _serve(frame: bytes, log: _LogCollector, memory_mb: int, runner: asyncio.Runner) -> bytes:
+def _serve(frame: bytes, log: _LogCollector, memory_mb: int, loop: asyncio.AbstractEventLoop) -> bytes:
     try:
         folder, function, arguments = pickle.loads(frame)
     except MemoryError:
@@ -100,7 +100,7 @@ def _serve(frame: bytes, log: _LogCollector, memory_mb: int, runner: asyncio.Run
         os.chdir(folder)  # a relative path means the same here as for the caller
         result = function(*arguments)
         if inspect.iscoroutine(result):
-            result = runner.run(result)
+            result = loop.run_until_complete(result)
         return pickle.dumps(Reply("result", result, log.take(), _resident_mb() > memory_mb // 2))
     except MemoryError as error:
         return pickle.dumps(Reply("memory", str(error), log.take(), True))

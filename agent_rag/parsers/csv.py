@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ..documents import Section, text_section
 from ..errors import ParseError, ParseLimitError
-from ._file import DEFAULT_MAX_FILE_BYTES
+from ._file import DEFAULT_MAX_FILE_BYTES, FileIsolation
 from ._tables import render_table
 from .text import DecodingParser
 
@@ -44,9 +44,10 @@ class CSVParser(DecodingParser):
         max_cells: int = 20_000_000,
         encoding: str | None = None,
         max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
+        isolation: FileIsolation = "auto",
     ) -> None:
         """Args: delimiter: One character; None: told from the content. header: None: told from the content."""
-        super().__init__(encoding=encoding, max_file_bytes=max_file_bytes)
+        super().__init__(encoding=encoding, max_file_bytes=max_file_bytes, isolation=isolation)
         if delimiter is not None and len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, got {delimiter!r}")
         if rows_per_section < 1:

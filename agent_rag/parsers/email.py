@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from ..documents import Section, text_section
 from ..errors import MissingExtraError, ParseError
 from ._encoding import decode
-from ._file import MIB, FileParser, check_size, parse_errors, read_bytes
-from ._isolation import is_isolated
+from ._file import MIB, FileIsolation, FileParser, check_size, is_large, parse_errors, read_bytes
+from ._isolation import is_isolated, shared_pool
 from .html import html_to_markdown
 
 logger = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ class EmailParser(FileParser):
     """
 
     format_name = "e-mail"
+    version: ClassVar[int] = 2
     supported_media_types: ClassVar[list[str]] = ["message/rfc822"]
 
     def __init__(
@@ -45,8 +46,9 @@ class EmailParser(FileParser):
         max_depth: int = 3,
         max_attachment_bytes: int = 64 * MIB,
         max_file_bytes: int = 256 * MIB,
+        isolation: FileIsolation = "auto",
     ) -> None:
-        super().__init__(max_file_bytes=max_file_bytes)
+        super().__init__(max_file_bytes=max_file_bytes, isolation=isolation)
         self.max_attachments = max_attachments
         self.max_depth = max_depth
         self.max_attachment_bytes = max_attachment_bytes
@@ -58,6 +60,8 @@ class EmailParser(FileParser):
     async def parse(self, file: bytes | str | Path, filename: str) -> list[Section]:
         if is_isolated():
             first, attachments = self._opened(file, filename)
+        elif self.isolation == "process" or (self.isolation == "auto" and is_large(file)):
+            return await shared_pool().parse(self, file, filename)
         else:
             first, attachments = await asyncio.to_thread(self._opened, file, filename)
         sections = [first]

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from ..documents import Section, text_section
 from ..errors import EncryptedFileError, ParseError, ParseLimitError
 from ._encoding import decode
-from ._file import MIB, FileParser
+from ._file import MIB, FileIsolation, FileParser
 from .html import HTMLParser, html_to_markdown
 
 _CONTAINER = "META-INF/container.xml"
@@ -30,8 +30,14 @@ class EPUBParser(FileParser):
     format_name = "EPUB"
     supported_media_types: ClassVar[list[str]] = ["application/epub+zip"]
 
-    def __init__(self, *, max_inflated_bytes: int = 256 * MIB, max_file_bytes: int = 256 * MIB) -> None:
-        super().__init__(max_file_bytes=max_file_bytes)
+    def __init__(
+        self,
+        *,
+        max_inflated_bytes: int = 256 * MIB,
+        max_file_bytes: int = 256 * MIB,
+        isolation: FileIsolation = "auto",
+    ) -> None:
+        super().__init__(max_file_bytes=max_file_bytes, isolation=isolation)
         self.max_inflated_bytes = max_inflated_bytes
 
     @classmethod

@@ -11,7 +11,7 @@ from ..content import TextBlock
 from ..documents import Heading, Section
 from ..errors import ConfigurationError, UnsupportedFormatError
 from . import _sniff
-from ._file import DEFAULT_MAX_FILE_BYTES, FileParser
+from ._file import DEFAULT_MAX_FILE_BYTES, FileParser, is_large
 from ._grid import Limits, Row, Table, column_name
 from ._isolation import Isolation, is_isolated
 from ._ooxml import DEFAULT_MAX_INFLATED_BYTES, Package, check_archive
@@ -102,8 +102,9 @@ class ExcelParser(FileParser):
         return [".ods", ".xls", ".xlsb", ".xlsm", ".xlsx", ".xltm", ".xltx"]
 
     async def parse(self, file: bytes | str | Path, filename: str) -> list[Section]:
-        """Read a file off the event loop: in a worker process what a native library reads, else in a thread."""
-        if is_isolated() or await asyncio.to_thread(_is_native, file):
+        """Read a file off the event loop: in a worker process what is large or read by a native library, else in a
+        thread."""
+        if is_isolated() or is_large(file) or await asyncio.to_thread(_is_native, file):
             return await super().parse(file, filename)
         return await asyncio.to_thread(self.parse_here, file, filename)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from ..content import Base64Source, DataBlock
 from ..documents import Section
 from ..errors import ParseError, ParseLimitError
-from ._file import MIB, FileParser
+from ._file import MIB, FileIsolation, FileParser
 from .ocr import OCREngine, recognized
 
 _MEDIA_TYPES = {
@@ -44,9 +44,14 @@ class ImageParser(FileParser):
     supported_media_types: ClassVar[list[str]] = ["image/png", "image/jpeg", "image/gif", "image/bmp", "image/webp"]
 
     def __init__(
-        self, *, ocr: OCREngine | None = None, max_pixels: int = 89_478_485, max_file_bytes: int = 128 * MIB
+        self,
+        *,
+        ocr: OCREngine | None = None,
+        max_pixels: int = 89_478_485,
+        max_file_bytes: int = 128 * MIB,
+        isolation: FileIsolation = "auto",
     ) -> None:
-        super().__init__(max_file_bytes=max_file_bytes)
+        super().__init__(max_file_bytes=max_file_bytes, isolation=isolation)
         self.ocr = ocr
         self.max_pixels = max_pixels
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import PurePath
 from typing import ClassVar
 
 from ..documents import Section, text_section
+from ._file import DEFAULT_MAX_FILE_BYTES, FileIsolation
 from .text import DecodingParser
 
 _ESCAPE = re.compile(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|.)", re.S)
+_RECORD = re.compile(r"^[^\S\n]*[^\s][^\n]*", re.M)
+"""A line that is not blank."""
 _LINES = (".jsonl", ".ndjson", ".jsonlines")
 
 
@@ -30,15 +34,22 @@ class JSONParser(DecodingParser):
         "application/ld+json",
     ]
 
-    def __init__(self, *, records_per_section: int = 100, encoding: str | None = None, **limits: int) -> None:
-        super().__init__(encoding=encoding, **limits)
+    def __init__(
+        self,
+        *,
+        records_per_section: int = 100,
+        encoding: str | None = None,
+        max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
+        isolation: FileIsolation = "auto",
+    ) -> None:
+        super().__init__(encoding=encoding, max_file_bytes=max_file_bytes, isolation=isolation)
         if records_per_section < 1:
             raise ValueError(f"records_per_section must be at least 1, got {records_per_section}")
         self.records_per_section = records_per_section
 
     @classmethod
     def supported_extensions(cls) -> list[str]:
-        return [".geojson", ".ipynb", ".json", ".jsonl", ".jsonld", ".ndjson"]
+        return [".geojson", ".json", ".jsonl", ".jsonld", ".ndjson"]
 
     def read_text(self, text: str, filename: str) -> list[Section]:
         text = unescape(text)
@@ -47,17 +58,14 @@ class JSONParser(DecodingParser):
         return [text_section(text, filename, format="json")]
 
     def _record_groups(self, text: str, filename: str) -> list[Section]:
-        records = [line for line in text.split("\n") if line.strip()]
-        size = self.records_per_section
-        return [
-            text_section(
-                "\n".join(records[start : start + size]),
-                filename,
-                format="jsonl",
-                records=f"{start + 1}-{min(start + size, len(records))}",
-            )
-            for start in range(0, len(records), size)
-        ]
+        sections: list[Section] = []
+        records = (match[0] for match in _RECORD.finditer(text))
+        first = 1
+        while group := list(itertools.islice(records, self.records_per_section)):
+            numbers = f"{first}-{first + len(group) - 1}"
+            sections.append(text_section("\n".join(group), filename, format="jsonl", records=numbers))
+            first += len(group)
+        return sections
 
 
 def unescape(text: str) -> str:

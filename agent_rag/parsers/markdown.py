@@ -6,6 +6,7 @@ import re
 from typing import Any, ClassVar
 
 from ..documents import Heading, Section
+from ._headings import Headings
 from .text import DecodingParser, one_section
 
 _MARK = re.compile(
@@ -42,8 +43,9 @@ class MarkdownParser(DecodingParser):
 
 def markdown_headings(text: str) -> list[Heading]:
     """ATX and setext headings outside fenced code, by offset."""
-    headings: list[Heading] = []
+    headings = Headings()
     fence = ""
+    last = -1  # where the line of the last heading starts: no heading is underlined again
     for mark in _MARK.finditer(text):
         if fence:
             if mark["fence"] and mark["fence"].startswith(fence) and not mark["info"].strip(" `~\t"):
@@ -51,20 +53,17 @@ def markdown_headings(text: str) -> list[Heading]:
         elif mark["fence"]:
             fence = "" if mark["fence"][0] == "`" and "`" in mark["info"] else mark["fence"]
         elif mark["atx"]:
-            title = _CLOSING_HASHES.sub("", mark["title"] or "")
-            headings.append(Heading(level=len(mark["atx"]), title=plain_title(title), offset=mark.start()))
+            last = mark.start()
+            if title := plain_title(_CLOSING_HASHES.sub("", mark["title"] or "")):
+                headings.add(len(mark["atx"]), title, last)
         else:
             start = text.rfind("\n", 0, max(0, mark.start() - 1)) + 1
             above = text[start : mark.start()].rstrip("\n")
-            if mark.start() and not _NOT_A_TITLE.match(above) and not _ends_at(headings, start):
-                level = 1 if mark["under"][0] == "=" else 2
-                headings.append(Heading(level=level, title=plain_title(above), offset=start))
-    return [heading for heading in headings if heading.title]
-
-
-def _ends_at(headings: list[Heading], offset: int) -> bool:
-    """Whether the line at `offset` is a heading already."""
-    return bool(headings) and headings[-1].offset == offset
+            if mark.start() and start != last and not _NOT_A_TITLE.match(above):
+                last = start
+                if title := plain_title(above):
+                    headings.add(1 if mark["under"][0] == "=" else 2, title, start)
+    return headings.found
 
 
 def plain_title(markup: str) -> str:

@@ -14,7 +14,7 @@ from ._file import DEFAULT_MAX_FILE_BYTES, FileParser
 from ._isolation import Isolation
 from ._pdf_engines import PDFEngine, PDFPage, PypdfEngine
 from ._pdf_pdfium import PdfiumEngine
-from ._pdf_text import Bookmark, better_spaced, has_glued_words, outline_of_page
+from ._pdf_text import Bookmark, Outline, better_spaced, has_glued_words
 from .ocr import OCREngine, recognized
 
 logger = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ class PDFParser(FileParser):
     """
 
     format_name = "PDF"
+    version: ClassVar[int] = 2
     supported_media_types: ClassVar[list[str]] = ["application/pdf"]
 
     def __init__(
@@ -80,7 +81,7 @@ class PDFParser(FileParser):
             engine="pypdf",
             password=self.password,
             include_image=self.include_image,
-            isolation=self.isolation,
+            isolation="none" if self.isolation == "none" else "process",
             max_pages=self.max_pages,
             max_file_bytes=self.max_file_bytes,
         )
@@ -106,15 +107,13 @@ class PDFParser(FileParser):
             )
         if not count:
             raise ParseError(f"{filename}: the PDF has no pages that can be read; is it damaged?")
-        bookmarks = document.bookmarks()
+        outline = Outline(document.bookmarks())
         for index in range(count):
             page = document.page(index, images=self.include_image)
-            yield self._section(document, page, index, filename, bookmarks)
+            yield self._section(document, page, index, filename, outline)
             yield from self._pictures(page, index, filename)
 
-    def _section(
-        self, document: _Document, page: PDFPage, index: int, filename: str, bookmarks: list[Bookmark]
-    ) -> Section:
+    def _section(self, document: _Document, page: PDFPage, index: int, filename: str, outline: Outline) -> Section:
         metadata: dict[str, Any] = {"page": index + 1}
         text = page.text
         if page.failed and not text:
@@ -125,8 +124,8 @@ class PDFParser(FileParser):
             if self.ocr is not None:
                 text = self._recognised(document, index, metadata)
         section = text_section(text, filename, **metadata)
-        if bookmarks:
-            section.heading_path, section.headings = outline_of_page(bookmarks, index, text)
+        if outline:
+            section.heading_path, section.headings = outline.of_page(index, text)
         return section
 
     def _recognised(self, document: _Document, index: int, metadata: dict[str, Any]) -> str:

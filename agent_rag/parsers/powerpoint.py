@@ -8,10 +8,11 @@ from ..content import TextBlock
 from ..documents import Heading, Section
 from ..errors import ConfigurationError
 from . import _sniff
-from ._file import DEFAULT_MAX_FILE_BYTES, FileParser
+from ._file import DEFAULT_MAX_FILE_BYTES, FileIsolation, FileParser
 from ._ooxml import DEFAULT_MAX_INFLATED_BYTES, Package
 from ._slides import Picture, Slide, SlideReader, SlideTable, Text, Title
 from ._tables import TableFormat, check_table_format, render_table
+from ._word_sections import ImageSource
 
 
 class PPTParser(FileParser):
@@ -32,6 +33,7 @@ class PPTParser(FileParser):
         include_comments: Add reviewers' comments below the line ``Comments:``.
         max_inflated_bytes: Bound on the unpacked size.
         max_file_bytes: Bound on the file's size.
+        isolation: Where the file is read: "auto" by its size, "process", or "none" for a thread.
 
     Raises: ValueError: `table_format` is unknown, or a prefix or suffix has another placeholder than ``{index}``.
     """
@@ -43,6 +45,7 @@ class PPTParser(FileParser):
         "application/vnd.openxmlformats-officedocument.presentationml.template",
     ]
     format_name: ClassVar[str] = "PowerPoint presentation"
+    version: ClassVar[int] = 2
 
     def __init__(
         self,
@@ -57,8 +60,9 @@ class PPTParser(FileParser):
         include_comments: bool = False,
         max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
         max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
+        isolation: FileIsolation = "auto",
     ) -> None:
-        super().__init__(max_file_bytes=max_file_bytes)
+        super().__init__(max_file_bytes=max_file_bytes, isolation=isolation)
         check_table_format(table_format)
         _check_template("slide_prefix", slide_prefix)
         _check_template("slide_suffix", slide_suffix)
@@ -88,7 +92,7 @@ class PPTParser(FileParser):
         slides = (slide for slide in reader.slides() if self.include_hidden or not slide.hidden)
         return [section for slide in slides for section in self._sections(package, slide)]
 
-    def _sections(self, package: Package, slide: Slide) -> list[Section]:
+    def _sections(self, package: ImageSource, slide: Slide) -> list[Section]:
         metadata = {"slide": slide.number} | ({"hidden": True} if slide.hidden else {})
         texts = _Texts(package.filename, metadata)
         for item in slide.items:

@@ -42,7 +42,8 @@ _SHIPPED = [
     _shipped("html", "HTMLParser", "text/html application/xhtml+xml", ".html .htm .xhtml"),
     _shipped("csv", "CSVParser", "text/csv text/tab-separated-values application/csv", ".csv .tsv .tab"),
     _shipped("json", "JSONParser", "application/json application/x-ndjson application/jsonl application/jsonlines"
-             " application/geo+json application/ld+json text/json", ".json .jsonl .ndjson .geojson .jsonld .ipynb"),
+             " application/geo+json application/ld+json text/json", ".json .jsonl .ndjson .geojson .jsonld"),
+    _shipped("notebook", "NotebookParser", _sniff.NOTEBOOK, ".ipynb"),
     _shipped("xml", "XMLParser", "application/xml text/xml application/rss+xml application/atom+xml image/svg+xml",
              ".xml .rss .atom .svg .xsd .xsl"),
     _shipped("yaml", "YAMLParser", "application/yaml application/x-yaml text/yaml text/x-yaml", ".yaml .yml"),
@@ -53,6 +54,7 @@ _SHIPPED = [
              " .rb .php .pl .lua .r .jl .sh .bash .zsh .ps1 .sql .css .scss .toml .ini .cfg .proto .graphql .tf .dart"
              " .ex .exs .erl .hs .ml .clj .vue .svelte"),
     _shipped("email", "EmailParser", "message/rfc822", ".eml"),
+    _shipped("msg", "MSGParser", _sniff.MSG, ".msg"),
     _shipped("epub", "EPUBParser", _sniff.EPUB, ".epub"),
     _shipped("pdf", "PDFParser", "application/pdf application/x-pdf", ".pdf"),
     _shipped("word", "WordParser", f"{_sniff.DOCX} application/vnd.ms-word.document.macroenabled.12"
@@ -62,6 +64,9 @@ _SHIPPED = [
     _shipped("excel", "ExcelParser", f"{_sniff.XLSX} {_sniff.XLS} {_sniff.XLSB} {_sniff.ODS}"
              " application/vnd.ms-excel.sheet.macroenabled.12",
              ".xlsx .xlsm .xltx .xls .xlsb .ods", separate_sheet=True),
+    _shipped("opendocument", "ODTParser", f"{_sniff.ODT} {_sniff.ODT}-template", ".odt .ott"),
+    _shipped("opendocument", "ODPParser", f"{_sniff.ODP} {_sniff.ODP}-template", ".odp .otp"),
+    _shipped("rtf", "RTFParser", f"{_sniff.RTF} text/rtf", ".rtf"),
     _shipped("image", "ImageParser", "image/png image/jpeg image/gif image/bmp image/webp image/tiff",
              ".png .jpg .jpeg .gif .bmp .webp .tif .tiff"),
 ]  # fmt: skip

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 from ..documents import Heading, Section
+from ._headings import Headings
 from .text import DecodingParser, one_section
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1+\s*$")
@@ -30,22 +32,28 @@ class RSTParser(DecodingParser):
 
 def rst_headings(text: str) -> list[Heading]:
     """Titles with an underline at least as long as they are, with or without an overline, by offset."""
-    lines = text.split("\n")
     styles: list[str] = []
-    headings: list[Heading] = []
-    offset = 0
-    for index, title in enumerate(lines):
-        under = lines[index + 1].rstrip() if index + 1 < len(lines) else ""
-        over = lines[index - 1].rstrip() if index else ""
+    headings = Headings()
+    before, start, over, title = 0, 0, "", ""
+    for offset, line in _lines(text):
+        under = line.rstrip()
         if _is_title(title, under, over):
             overlined = over == under
             style = under[0] * 2 if overlined else under[0]
             if style not in styles:
                 styles.append(style)
-            start = offset - len(lines[index - 1]) - 1 if overlined else offset
-            headings.append(Heading(level=styles.index(style) + 1, title=title.strip(), offset=start))
-        offset += len(title) + 1
-    return headings
+            headings.add(styles.index(style) + 1, title.strip(), before if overlined else start)
+        before, start, over, title = start, offset, title.rstrip(), line
+    return headings.found
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Each line with its offset, one at a time: a list of the lines of a dense file is ten times its size."""
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield start, text[start:end]
+        start = end + 1
+    yield start, text[start:]
 
 
 def _is_title(title: str, under: str, over: str) -> bool:

@@ -9,17 +9,27 @@ from typing import Any, ClassVar
 from ..documents import Heading, Section, text_section
 from ..errors import EmptyFileError
 from ._encoding import check_encoding, decode
-from ._file import DEFAULT_MAX_FILE_BYTES, FileParser, check_size, parse_errors
-from ._isolation import is_isolated
+from ._file import DEFAULT_MAX_FILE_BYTES, MIB, FileIsolation, FileParser, check_size, parse_errors
+from ._isolation import is_isolated, run_isolated
 from .base import ParserBase
 
 
 class DecodingParser(FileParser):
     """A parser of a text format: bytes are decoded first, then `read_text` does the rest."""
 
-    def __init__(self, *, encoding: str | None = None, max_file_bytes: int = DEFAULT_MAX_FILE_BYTES) -> None:
-        """Args: encoding: Decodes strictly with this codec; None detects it (BOM, UTF-8, declaration, statistics)."""
-        super().__init__(max_file_bytes=max_file_bytes)
+    version: ClassVar[int] = 2
+
+    def __init__(
+        self,
+        *,
+        encoding: str | None = None,
+        max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
+        isolation: FileIsolation = "auto",
+    ) -> None:
+        """Args: encoding: Decodes strictly with this codec; None detects it (BOM, UTF-8, declaration, statistics).
+        isolation: Where a file is read: "auto" by its size, "process", or "none" for a thread.
+        """
+        super().__init__(max_file_bytes=max_file_bytes, isolation=isolation)
         self.encoding = check_encoding(encoding) if encoding else None
 
     def read(self, data: bytes, filename: str) -> list[Section]:
@@ -39,11 +49,11 @@ class DecodingParser(FileParser):
 
         Raises: EmptyFileError, ParseLimitError, ParseError.
         """
-        return (
-            self._text_here(text, filename)
-            if is_isolated()
-            else await asyncio.to_thread(self._text_here, text, filename)
-        )
+        if is_isolated():
+            return self._text_here(text, filename)
+        if self.isolation == "process" or (self.isolation == "auto" and len(text) > MIB):
+            return await run_isolated(_text_here, self, text, filename, filename=filename)
+        return await asyncio.to_thread(self._text_here, text, filename)
 
     def _text_here(self, text: str, filename: str) -> list[Section]:
         check_size(len(text), filename, self.max_file_bytes)
@@ -51,6 +61,10 @@ class DecodingParser(FileParser):
             raise EmptyFileError(f"{filename}: the text is empty (0 characters)")
         with parse_errors(filename, self.format_name):
             return self.read_text(text.removeprefix("\ufeff"), filename)
+
+
+def _text_here(parser: DecodingParser, text: str, filename: str) -> list[Section]:
+    return parser._text_here(text, filename)
 
 
 class TextParser(DecodingParser):
@@ -71,8 +85,14 @@ class TextParser(DecodingParser):
         "application/x-yaml",
     ]
 
-    def __init__(self, encoding: str | None = None, *, max_file_bytes: int = DEFAULT_MAX_FILE_BYTES) -> None:
-        super().__init__(encoding=encoding, max_file_bytes=max_file_bytes)
+    def __init__(
+        self,
+        encoding: str | None = None,
+        *,
+        max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
+        isolation: FileIsolation = "auto",
+    ) -> None:
+        super().__init__(encoding=encoding, max_file_bytes=max_file_bytes, isolation=isolation)
 
     @classmethod
     def supported_extensions(cls) -> list[str]:

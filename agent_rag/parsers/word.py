@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ..documents import Section
 from . import _sniff
-from ._file import DEFAULT_MAX_FILE_BYTES, FileParser
+from ._file import DEFAULT_MAX_FILE_BYTES, FileIsolation, FileParser
 from ._ooxml import DEFAULT_MAX_INFLATED_BYTES, Package
 from ._tables import TableFormat, check_table_format
 from ._word_document import DocumentReader
@@ -31,6 +31,7 @@ class WordParser(FileParser):
         include_comments: Write reviewers' comments below the paragraph that they belong to.
         max_inflated_bytes: Bound on the unpacked size.
         max_file_bytes: Bound on the file's size.
+        isolation: Where the file is read: "auto" by its size, "process", or "none" for a thread.
 
     Raises: ValueError: `table_format` is unknown.
     """
@@ -42,6 +43,7 @@ class WordParser(FileParser):
         "application/vnd.ms-word.template.macroenabled.12",
     ]
     format_name: ClassVar[str] = "Word document"
+    version: ClassVar[int] = 2
 
     def __init__(
         self,
@@ -54,8 +56,9 @@ class WordParser(FileParser):
         include_comments: bool = False,
         max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
         max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
+        isolation: FileIsolation = "auto",
     ) -> None:
-        super().__init__(max_file_bytes=max_file_bytes)
+        super().__init__(max_file_bytes=max_file_bytes, isolation=isolation)
         check_table_format(table_format)
         self.include_image = include_image
         self.separate_table = separate_table

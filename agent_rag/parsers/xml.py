@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from ..documents import Heading, Section
+from ..documents import Section
 from ..errors import ParseError
+from ._headings import Headings
 from .html import strip_tags
 from .text import DecodingParser, one_section
 
@@ -16,7 +17,7 @@ Element = Any
 _DECLARATION = re.compile(r"\s*<\?xml\b[^>]*\?>")
 _ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w:.-]+)""")
 _HEADING_DEPTH = 3
-_MAX_HEADINGS = 2_000
+_BATCH = 8_192
 _MAX_INDENT = 20
 _PIECE = 64 * 1024
 
@@ -45,7 +46,7 @@ class XMLParser(DecodingParser):
         outline = _outline(text, filename)
         if outline is None:
             return one_section(strip_tags(text), filename, [], format="xml")
-        return one_section("\n".join(outline.lines), filename, outline.headings, format="xml")
+        return one_section("\n".join(outline.lines), filename, outline.headings.found, format="xml")
 
 
 def _outline(text: str, filename: str) -> _Outline | None:
@@ -95,7 +96,9 @@ class _Outline:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.headings: list[Heading] = []
+        self.headings = Headings()
+        self._joined = 0
+        """So many of the lines are thousands of lines in one text each: short ones take ten times their size."""
         self._offset = 0
         self._open: list[_Frame] = []
         self._mixed = 0
@@ -160,14 +163,17 @@ class _Outline:
                 continue
             frame.is_written = True
             label = _label(frame.element)
-            if depth < _HEADING_DEPTH and len(self.headings) < _MAX_HEADINGS:
-                self.headings.append(Heading(level=depth + 1, title=label[:200], offset=self._offset))
+            if depth < _HEADING_DEPTH:
+                self.headings.add(depth + 1, label[:200], self._offset)
             self._line(label, depth)
 
     def _line(self, text: str, depth: int) -> None:
         line = "  " * min(depth, _MAX_INDENT) + text
         self.lines.append(line)
         self._offset += len(line) + 1
+        if len(self.lines) - self._joined > _BATCH:
+            self.lines[self._joined :] = ["\n".join(self.lines[self._joined :])]
+            self._joined += 1
 
 
 def _label(element: Element) -> str:

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable
 from email.message import EmailMessage
 
-from .samples import docx_sample, epub_sample, pdf_of, pptx_sample, raw_pdf, xlsx_sample
+from .samples import docx_sample, epub_sample, odt_sample, opendocument, pdf_of, pptx_sample, raw_pdf, xlsx_sample
 
 _MIB = 1024 * 1024
 _LAUGHS = (
@@ -179,6 +179,25 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "wide.csv": lambda: b"a,b\n" + b"," * 5_000_000,
     "pixels.png": picture_bomb,
     "nested.eml": nested_messages,
+    "bomb.odt": lambda: zip_bomb(odt_sample(), "content.xml"),
+    "laughs.odt": lambda: with_part(odt_sample(), "content.xml", f"{_LAUGHS}<x>&a9;</x>".encode()),
+    "repeats.odt": lambda: opendocument(
+        "text",
+        "<table:table>" + '<table:table-row table:number-rows-repeated="99999999"><table:table-cell '
+        'table:number-columns-repeated="99999999"><text:p>x</text:p></table:table-cell></table:table-row>'
+        * 50
+        + '</table:table><text:p>a<text:s text:c="99999999"/>b</text:p>',
+    ),
+    "lists.odt": lambda: opendocument(
+        "text", "<text:list><text:list-item>" * 20_000 + "</text:list-item></text:list>" * 20_000
+    ),
+    "groups.rtf": lambda: rb"{\rtf1 " + b"{" * 3_000_000,
+    "binary.rtf": lambda: rb"{\rtf1 a\bin2147483647 b}",
+    "cells.rtf": lambda: rb"{\rtf1 " + rb"\cell" * 3_000_000 + b"}",
+    "fields.rtf": lambda: rb"{\rtf1 " + rb"\field x" * 1_000_000 + b"}",
+    "deep.ipynb": lambda: b'{"nbformat": 4, "cells": ' + b"[" * 200_000 + b"]" * 200_000 + b"}",
+    "styles.docx": lambda: with_part(docx_sample(), "word/styles.xml", b"<w:styles " + b"<w:style " * 2_000_000),
+    "pictures.html": lambda: b"<img src='data:image/png;base64,AAAA' alt=x>" * 200_000,
     "fences.md": lambda: b"```\n" * 300_000,
 }
 """File name -> maker."""

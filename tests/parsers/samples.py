@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import zipfile
 from collections.abc import Callable, Iterable
 from email.message import EmailMessage
@@ -139,6 +140,75 @@ def epub_sample() -> bytes:
     )
 
 
+ODF = "urn:oasis:names:tc:opendocument:xmlns:"
+_ODF_PREFIXES = {
+    "office": "office", "text": "text", "table": "table", "draw": "drawing", "style": "style",
+    "svg": "svg-compatible", "presentation": "presentation",
+}  # fmt: skip
+
+
+def opendocument(kind: str, body: str, *, styles: str = "", **parts: str | bytes) -> bytes:
+    """An OpenDocument file of this kind ("text", "presentation") with a picture; further parts by name (_ for .)."""
+    names = " ".join(f'xmlns:{prefix}="{ODF}{name}:1.0"' for prefix, name in _ODF_PREFIXES.items())
+    content = (
+        f'<?xml version="1.0" encoding="UTF-8"?><office:document-content {names} '
+        f'xmlns:xlink="http://www.w3.org/1999/xlink"><office:automatic-styles>{styles}</office:automatic-styles>'
+        f"<office:body><office:{kind}>{body}</office:{kind}></office:body></office:document-content>"
+    )
+    media_type = f"application/vnd.oasis.opendocument.{kind}"
+    more = {name.replace("_", "."): content for name, content in parts.items()}
+    return zip_of({"mimetype": media_type, "content.xml": content, "Pictures/red.png": png_sample(), **more})
+
+
+def odt_sample() -> bytes:
+    rows = "".join(
+        "<table:table-row>" + "".join(f"<table:table-cell><text:p>{c}</text:p></table:table-cell>" for c in row)
+        + "</table:table-row>"
+        for row in TABLE
+    )  # fmt: skip
+    return opendocument(
+        "text",
+        '<text:h text:outline-level="1">Rain</text:h>'
+        "<text:p>It rains<text:s/>in <text:span>Bergen</text:span>.</text:p>"
+        f"<table:table>{rows}</table:table><text:p><draw:frame><draw:image xlink:href='Pictures/red.png'/></draw:frame>"
+        "</text:p>",
+    )
+
+
+def odp_sample() -> bytes:
+    frame = "<draw:frame {}><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>"
+    return opendocument(
+        "presentation",
+        "<draw:page>"
+        + frame.format('presentation:class="outline" svg:x="1cm" svg:y="5cm"', "It rains.")
+        + frame.format('presentation:class="title" svg:x="1cm" svg:y="1cm"', "Rain in Norway")
+        + "<presentation:notes>" + frame.format('presentation:class="notes"', "Mention Bergen.")
+        + "</presentation:notes></draw:page>",
+    )  # fmt: skip
+
+
+def rtf_sample() -> bytes:
+    return (
+        rb"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}}{\stylesheet{\s1 heading 1;}}\pard\s1 Rain\par"
+        rb"\pard It rains in \'c5lesund \u8211? often.\par\trowd\cellx1\cellx2\pard\intbl City\cell Rain mm\cell\row"
+        rb"\pard\intbl Oslo\cell 763\cell\row\pard{\pict\pngblip " + png_sample().hex().encode() + rb"}\par}"
+    )
+
+
+def notebook_sample() -> bytes:
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# Rain\n", "\n", "It rains."]},
+        {
+            "cell_type": "code",
+            "metadata": {},
+            "source": "print(rain)",
+            "outputs": [{"output_type": "stream", "name": "stdout", "text": ["763\n", "2250\n"]}],
+        },
+    ]
+    about = {"language_info": {"name": "python"}}
+    return json.dumps({"cells": cells, "metadata": about, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
 def email_sample() -> bytes:
     message = EmailMessage()
     message["From"], message["To"], message["Subject"] = (
@@ -189,6 +259,10 @@ SAMPLES: dict[str, Callable[[], bytes]] = {
     "sample.xlsx": xlsx_sample,
     "sample.ods": ods_sample,
     "sample.epub": epub_sample,
+    "sample.odt": odt_sample,
+    "sample.odp": odp_sample,
+    "sample.rtf": rtf_sample,
+    "sample.ipynb": notebook_sample,
     "sample.eml": email_sample,
     "sample.html": html_sample,
     "sample.csv": lambda: 'City,Rain mm\nOslo,763\nÅlesund,"1,300"\n'.encode(),

@@ -111,3 +111,47 @@ def test_the_locale_has_no_say(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, check=True, env=environment)
 
     assert done.stdout.decode().splitlines() == [FRENCH, '{"城市":"北京"}']
+
+
+_LATIN = {
+    "German": "Die Straße führt über das Gebäude in München; schöne Grüße aus Köln, März und Äpfel für Müller.",
+    "French": "L'été dernier, la forêt près de la rivière a été protégée par le conseil général à côté du château.",
+    "Spanish": "El niño pequeño comió piña mañana; la señora habló español con él en la estación.",
+    "Swedish": "Där bor en ålänning på en ö; hon är från Åbo och går över gatan på våren.",
+}
+
+
+@pytest.mark.parametrize("codec", ["cp1252", "cp850", "cp437", "mac_roman"])
+@pytest.mark.parametrize("text", _LATIN.values(), ids=_LATIN)
+async def test_code_pages_of_dos_and_classic_mac_os_are_told_from_windows(text: str, codec: str) -> None:
+    """Their accents are quotation marks and currency signs in windows-1252, and stand inside words."""
+    sections = await TextParser().parse(text.encode(codec, "replace"), "a.txt")
+
+    assert sections[0].text == text.encode(codec, "replace").decode(codec)
+
+
+@pytest.mark.parametrize("codec", ["cp1251", "koi8-r", "cp866", "mac_cyrillic", "iso8859-5"])
+async def test_russian_code_pages_are_told_apart(codec: str) -> None:
+    """windows-1251 and Mac Cyrillic share their small letters."""
+    text = "Москва - столица России. Петр живёт в Казани, а Мария в Омске. Она любит читать книги и гулять."
+
+    sections = await TextParser().parse(text.encode(codec), "a.txt")
+
+    assert sections[0].text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "codec"),
+    [
+        ("Он сказал: “Да”, – и ушёл… «Нет», „конечно“.", "cp1251"),
+        ("don’t l’homme cœur Šimek – “Zoë” naïve", "cp1252"),
+        ("Naša škola je u Košicama; đak Miloš piše i šalje pošiljke, žena čeka u šumi.", "cp1250"),
+        ("テストをするためのシステムです。データベースのインデックスを作成します。ABCテストとXYZデータ。", "cp932"),
+    ],
+    ids=["quotation marks in windows-1251", "signs of windows-1252", "letters of windows-1250", "Shift-JIS"],
+)
+async def test_windows_and_japanese_text_is_not_taken_for_dos(text: str, codec: str) -> None:
+    """Where the same bytes stand inside words, or beside single Latin letters."""
+    sections = await TextParser().parse(text.encode(codec), "a.txt")
+
+    assert sections[0].text == text

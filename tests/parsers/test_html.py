@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from agent_rag.parsers import HTMLParser
+
+from .samples import decoded, png_sample
 
 
 async def _markdown(page: str) -> str:
@@ -14,13 +18,13 @@ async def _markdown(page: str) -> str:
 async def test_a_page_keeps_its_structure() -> None:
     """Headings with offsets, lists, links, code, images; boilerplate, scripts and what is hidden are out."""
     page = """<!doctype html><html><head><title> Rain
-      book </title><style>b{}</style></head><body><nav>NAV</nav><header>SITE</header>
+      book </title><style>b{}</style></head><body><nav>NAV</nav><header><button>SITE</button></header>
     <main><header><h1>Rain <em>here</em></h1></header><p>See <a href="http://x.y/a b">the list</a>, <code>a|b</code>
     and<br>more.</p><ul><li>one<ul><li>nested</li></ul></li><li><p>two</p></li></ul><ol start=3><li>three<li>four</ol>
     <pre><code class="language-python">def f():
     return 1 &lt; 2</code></pre><h2>Wind</h2><img src="a.png" alt="An  arrow"><div hidden>HID</div>
     <p style="display:none">HID</p><template>HID</template><noscript>HID</noscript><script>HID()</script>
-    <dl><dt>Term<dd>Meaning</dl></main><footer>FOOT</footer></body></html>"""
+    <dl><dt>Term<dd>Meaning</dl></main><footer><a href="/i">FOOT</a></footer></body></html>"""
 
     section = (await HTMLParser().parse(page.encode(), "a.html"))[0]
 
@@ -83,10 +87,54 @@ async def test_a_table_for_layout_is_read_as_blocks() -> None:
     assert await _markdown(page) == "## Left\n\ntext\n\n| a | b |\n| --- | --- |\n| 1 | 2 |"
 
 
-async def test_the_header_stays_when_there_is_nothing_else() -> None:
-    """A page is never empty because of what was taken for boilerplate; nor does its title get lost."""
-    assert await _markdown("<header><p>Only this</p></header>") == "Only this"
+async def test_header_and_footer_keep_what_is_no_navigation() -> None:
+    """A validity note or an address stands nowhere else; lists of links and buttons are navigation."""
+    page = (
+        "<header><a href=/>Home</a> | <a href=/m>Menu</a><form>Search</form><button>Log in</button></header><p>x</p>"
+        "<footer><p>Printed copies are not valid.</p><ul><li><a href=/c>Cookies</a><li>Call 4411</ul></footer>"
+    )
+
+    assert await _markdown(page) == "x\n\nPrinted copies are not valid.\n\n- Call 4411"
+
+
+async def test_navigation_stays_when_there_is_nothing_else() -> None:
+    """A page is never empty because of what was taken for navigation; nor does its title get lost."""
+    assert await _markdown("<header><a href=/>Only this</a></header>") == "[Only this](/)"
     assert await _markdown("<header>logo<h1>Title</h1></header><p>x</p>") == "logo\n\n# Title\n\nx"
+
+
+async def test_labels_of_a_drawing_are_read() -> None:
+    """An inline SVG diagram; an icon without text divides no paragraph and its tooltip is no text."""
+    icon = "<svg><title>icon</title><path d=''/></svg>"
+    page = f"<p>Press {icon} now.</p><svg><g><text>Pump</text><text>Tank</text></g></svg>"
+
+    assert await _markdown(page) == "Press now.\n\nPump\n\nTank"
+
+
+async def test_text_that_a_browser_finds_is_read() -> None:
+    """hidden="until-found" hides what a search opens."""
+    assert await _markdown("<div hidden='until-found'>folded</div><div hidden>gone</div>") == "folded"
+
+
+async def test_images_in_the_page_itself_are_given_on_request() -> None:
+    """In their order, with the alternative text; also those in table cells. A linked image stays a link."""
+    cell = f'<img alt="red" src="data:image/png;base64,{base64.b64encode(png_sample()).decode()}">'
+    page = f"<table><tr><td>a<td>{cell}</table><img alt=far src=http://x.y/z.png><img src='data:image/png;base64,?'>"
+
+    text, image = await HTMLParser(include_image=True).parse(page.encode(), "a.html")
+
+    assert text.text == "| a | ![red]() |\n| --- | --- |\n\n![far](http://x.y/z.png)"
+    assert (decoded(image.content), image.text, image.metadata) == (png_sample(), "red", {"media_type": "image/png"})
+
+
+async def test_a_text_of_many_blocks_keeps_its_headings_in_place() -> None:
+    """Blocks are joined by the thousand on the way."""
+    page = "".join(f"<h2>H{i}</h2><p>p{i}</p><ul><li>i{i}</ul>" for i in range(9_000))
+
+    section = (await HTMLParser().parse(page.encode(), "a.html"))[0]
+
+    assert section.text == "\n\n".join(f"## H{i}\n\np{i}\n\n- i{i}" for i in range(9_000))
+    assert [section.text[h.offset :].split("\n")[0] for h in section.headings] == [f"## H{i}" for i in range(9_000)]
 
 
 @pytest.mark.parametrize("depth", [300, 1_500, 100_000])

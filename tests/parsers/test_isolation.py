@@ -48,6 +48,14 @@ async def test_a_parser_gives_the_same_in_a_worker() -> None:
     assert warm_s < 0.2
 
 
+async def test_a_long_answer_arrives_whole() -> None:
+    """Longer than a pipe holds."""
+    async with ParserPool(1) as pool:
+        answer = await pool.run(bytes, 5_000_000, filename="a")
+
+    assert answer == bytes(5_000_000)
+
+
 async def test_a_relative_path_means_the_same_in_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when the caller has changed its folder since the worker started."""
     (tmp_path / "a.txt").write_text("found")

@@ -303,3 +303,17 @@ def _with_rels(data: bytes, name: str, kind: str, target: str) -> bytes:
     from .samples import zip_of
 
     return zip_of({**_files(data), name: relations({"m": (kind, target)})})
+
+
+def test_a_picture_in_a_table_cell_is_an_image_of_the_slide() -> None:
+    """A cell shows it as its background; bullets and other decoration are none."""
+    fill = '<a:tcPr><a:blipFill><a:blip r:embed="i"/></a:blipFill></a:tcPr>'
+    cells = f"<a:tc><a:txBody><a:p><a:r><a:t>x</a:t></a:r></a:p></a:txBody></a:tc><a:tc>{fill}</a:tc>"
+    table = f"<a:tbl><a:tr>{cells}</a:tr></a:tbl>"
+    frame = f"<p:graphicFrame><a:graphic><a:graphicData>{table}</a:graphicData></a:graphic></p:graphicFrame>"
+    data = pptx(frame, {"i": ("image", "../media/i.png")}, media__i_png=png_sample())
+
+    text, image = sections(data)
+
+    assert "| x |  |" in text.text
+    assert image.metadata == {"slide": 1, "media_type": "image/png"}

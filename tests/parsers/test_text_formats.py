@@ -229,3 +229,14 @@ class TestCode:
 
         assert section.metadata == {"format": "code", "language": "python"}
         assert section.text == "def rain() -> int:\n    return 763\n"
+
+
+async def test_too_many_headings_leave_out_the_lowest_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path above a place may be shorter then, but is never that of another place."""
+    monkeypatch.setattr("agent_rag.parsers._headings.MAX_HEADINGS", 10)
+    text = "".join(f"# A{i}\n\n## B{i}\n\nx{i}\n\n" for i in range(8))
+
+    (section,) = await MarkdownParser().parse(text.encode(), "a.md")
+
+    assert [heading.title for heading in section.headings] == [f"A{i}" for i in range(8)]
+    assert section.heading_path_at(text.index("x7")) == ["A7"]

@@ -578,3 +578,113 @@ def test_every_word_of_a_document_is_read_once_and_in_order(blocks: list[tuple[s
 
 def _names(data: bytes) -> list[str]:
     return zipfile.ZipFile(BytesIO(data)).namelist()
+
+
+class TestEmbeddedDocuments:
+    """altChunk: another file that Word shows as a part of the document."""
+
+    @staticmethod
+    def _texts(content: bytes | str, target: str = "chunk.htm", **options: object) -> list[Section]:
+        name = target.replace(".", "_")
+        body = paragraph("before") + '<w:altChunk r:id="c"/>' + paragraph("after")
+        return sections(docx(body, {"c": ("aFChunk", target)}, **{name: content}), **options)
+
+    def test_html_is_read_with_its_structure(self) -> None:
+        """Its headings count in the document."""
+        page = "<html><body><p>in</p><h2>Rain</h2><table><tr><td>a<td>b<tr><td>1<td>2</table></body></html>"
+
+        (section,) = self._texts(page)
+
+        assert section.text == "before\nin\n## Rain\n| a | b |\n| --- | --- |\n| 1 | 2 |\nafter"
+        assert [(h.level, h.title, section.text[h.offset :][:7]) for h in section.headings] == [(2, "Rain", "## Rain")]
+
+    @pytest.mark.parametrize(
+        ("target", "content"),
+        [
+            ("chunk.txt", "Größe".encode("cp1252")),
+            ("chunk.mht", b"MIME-Version: 1.0\r\nSubject: x\r\nContent-Type: text/html; charset=utf-8\r\n"
+             b"Content-Transfer-Encoding: quoted-printable\r\n\r\n<html><p>Gr=C3=B6=C3=9Fe</p></html>"),
+            ("chunk.rtf", rb"{\rtf1\ansi Gr\'f6\'dfe\par}"),
+        ],
+        ids=["text", "web archive", "rtf"],
+    )  # fmt: skip
+    def test_other_kinds_are_read(self, target: str, content: bytes) -> None:
+        """By content, whatever the package calls them."""
+        (section,) = self._texts(content, target)
+
+        assert section.text == "before\nGröße\nafter"
+
+    def test_a_word_file_is_read_with_its_images(self) -> None:
+        """Its own styles, and its images even where the outer file has one of that name."""
+        (before, image, after) = self._texts(docx_sample(), "chunk.docx")
+
+        assert before.text.startswith("before\n# Rain\nIt rains in Bergen.")
+        assert image.metadata == {"media_type": "image/png"}
+        assert after.text == "after"
+
+    def test_documents_in_documents_end(self) -> None:
+        """Three levels are read."""
+        inner: bytes = docx(paragraph("level 0"))
+        for level in range(1, 6):
+            body = paragraph(f"level {level}") + '<w:altChunk r:id="c"/>'
+            inner = docx(body, {"c": ("aFChunk", "c.docx")}, c_docx=inner)
+
+        (section,) = sections(inner)
+
+        assert section.text == "level 5\nlevel 4\nlevel 3\nlevel 2"
+
+    def test_one_that_is_damaged_costs_only_itself(self, caplog: pytest.LogCaptureFixture) -> None:
+        """The log says so; the bound on the unpacked size counts all of them together."""
+        (section,) = self._texts(docx_sample()[:900], "chunk.docx")
+
+        assert section.text == "before\nafter"
+        assert "word/chunk.docx" in caplog.text
+
+    def test_an_image_in_a_table_cell_follows_the_table(self) -> None:
+        """In the order of the cells, with its alternative text."""
+        cells = "".join(f"<w:tc>{paragraph(picture('i', name))}</w:tc>" for name in ("first", "second"))
+        data = docx(f"<w:tbl><w:tr><w:tc>{paragraph('x')}</w:tc>{cells}</w:tr></w:tbl>{paragraph('end')}",
+                    {"i": ("image", "media/i.png")}, media__i_png=png_sample())  # fmt: skip
+
+        table, first, second, end = sections(data)
+
+        assert (table.text, first.text, second.text, end.text) == (
+            "| x |  |  |\n| --- | --- | --- |",
+            "first",
+            "second",
+            "end",
+        )
+
+
+class TestStyleParts:
+    """Only styles in use are parsed; parts that cannot be cut are parsed whole."""
+
+    _STYLE = '<w:style w:type="paragraph" w:styleId="{}"><w:name w:val="heading 2"/></w:style>'
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            _STYLE.format("H&amp;1"),
+            f"<!-- {_STYLE.format('X')} -->" + _STYLE.format("H&amp;1"),
+            '<w:style w:type="paragraph" w:styleId="Empty"/>' + _STYLE.format("H&amp;1"),
+            '<w:style w:type="character" w:styleId="H&amp;1"><w:name w:val="x"/></w:style>' + _STYLE.format("H&amp;1"),
+            _STYLE.format("H&amp;1").replace("'", '"').replace("w:type=", "w:x='a>b' w:type="),
+        ],
+        ids=["escaped id", "comment", "empty style", "same id of another type", "sign in an attribute"],
+    )
+    def test_a_style_is_found(self, content: str) -> None:
+        """Whatever stands around it."""
+        data = docx(
+            paragraph("Rain", '<w:pStyle w:val="H&amp;1"/>'),
+            {"s": ("styles", "styles.xml")},
+            styles_xml=part("w:styles", content),
+        )
+
+        assert sections(data)[0].text == "## Rain"
+
+    def test_a_part_in_another_encoding_is_read(self) -> None:
+        """UTF-16 has no tags to look for in its bytes."""
+        styles = part("w:styles", self._STYLE.format("H")).replace("UTF-8", "UTF-16").encode("utf-16")
+        data = docx(paragraph("Rain", '<w:pStyle w:val="H"/>'), {"s": ("styles", "styles.xml")}, styles_xml=styles)
+
+        assert sections(data)[0].text == "## Rain"

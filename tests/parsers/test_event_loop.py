@@ -1,0 +1,110 @@
+"""The event loop goes on while large files are parsed and chunked."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_rag import Section
+from agent_rag.chunkers import AutoChunker
+from agent_rag.parsers import HTMLParser, JSONParser, parse_text, parser_for
+from agent_rag.parsers._file import is_large
+
+from .samples import zip_of
+
+_SENTENCE = "The outdoor unit number {} stands on four feet and hums at {} decibels in the night. "
+
+
+def _json() -> bytes:
+    return json.dumps(
+        [{"id": i, "text": _SENTENCE.format(i, i % 50), "v": [i, {"a": 1.5}]} for i in range(30_000)]
+    ).encode()
+
+
+def _markdown() -> bytes:
+    return "".join(f"## Part {i}\n\n{_SENTENCE.format(i, 7) * 4}\n\n- a\n- b\n\n" for i in range(9_000)).encode()
+
+
+def _html() -> bytes:
+    rows = "".join(f"<h2>Part {i}</h2><p>{_SENTENCE.format(i, 7) * 4}</p><ul><li>a<li>b</ul>" for i in range(8_000))
+    return f"<html><body>{rows}</body></html>".encode()
+
+
+@pytest.fixture
+def quiet_heap() -> Iterator[None]:
+    """The test run's own objects stay out of the collections that are measured."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+async def _longest_block(work: Callable[[], Awaitable[object]]) -> float:
+    """Seconds of CPU that this process takes between two turns of the loop, at most: other processes do not count."""
+    worst = 0.0
+    task = asyncio.ensure_future(work())
+    last = time.process_time()
+    while not task.done():
+        await asyncio.sleep(0.001)
+        now = time.process_time()
+        worst, last = max(worst, now - last), now
+    await task
+    return worst
+
+
+@pytest.mark.usefixtures("quiet_heap")
+@pytest.mark.parametrize(("name", "make"), [("a.json", _json), ("a.md", _markdown), ("a.html", _html)])
+async def test_a_large_file_does_not_stop_the_loop(name: str, make: Callable[[], bytes]) -> None:
+    """Neither its parsing nor its chunking holds the interpreter for 50 ms."""
+    data = make()
+    sections: list[Section] = []
+
+    async def parse() -> None:
+        sections.extend(await parser_for(name).parse(data, name))
+
+    await parser_for(name).parse(data, name)  # the first call starts the worker
+    parsing_s = await _longest_block(parse)
+    chunking_s = await _longest_block(lambda: AutoChunker().chunk(sections))
+
+    assert len(data) > 3_000_000
+    assert parsing_s < 0.05
+    assert chunking_s < 0.05
+
+
+async def test_a_large_file_gives_the_same_wherever_it_is_read() -> None:
+    """In a worker, in a thread, and as text in memory."""
+    data = _html()[:1_500_000]
+
+    in_worker = await HTMLParser().parse(data, "a.html")
+
+    assert in_worker == await HTMLParser(isolation="none").parse(data, "a.html")
+    assert in_worker == await parse_text(data.decode(), "a.html")
+
+
+async def test_a_parser_that_cannot_travel_reads_large_files_too() -> None:
+    """One made in a function runs in a thread."""
+
+    class Local(JSONParser):
+        pass
+
+    sections = await Local().parse(b"[" + b"1, " * 500_000 + b"1]", "a.json")
+
+    assert len(sections[0].text) == 1_500_003
+
+
+def test_size_is_judged_before_and_after_unpacking(tmp_path: Path) -> None:
+    """1 MiB of file, or 8 MiB of what a zip's directory promises."""
+    path = tmp_path / "a.docx"
+    path.write_bytes(zip_of({"a": bytes(9 << 20), "b": bytes(range(256)) * 300}) + b"")
+
+    assert is_large(b" " * ((1 << 20) + 1))
+    assert not is_large(b" " * (1 << 20))
+    assert not is_large(tmp_path / "missing")
+    assert not is_large(b"PK" + bytes(100_000))
+    assert is_large(str(path)) == (path.stat().st_size >= 64 * 1024)

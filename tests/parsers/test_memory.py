@@ -1,0 +1,53 @@
+"""Parsing one file takes at most five times its size and 100 MB."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+_CHILD = """
+import asyncio, sys
+from pathlib import Path
+from agent_rag.parsers import parser_for
+from agent_rag.parsers._isolation import mark_as_isolated
+mark_as_isolated()
+path = Path(sys.argv[1])
+sections = asyncio.run(parser_for(path).parse(path, path.name))
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]
+print(int(peak) * 1024, len(sections))
+"""
+
+DENSE: dict[str, Callable[[], str]] = {
+    "table.html": lambda: "<table>" + f"<tr>{'<td>cell' * 8}</tr>" * 120_000 + "</table>",
+    "blocks.html": lambda: "<div>w</div>" * 600_000,
+    "headings.html": lambda: "<h2>w</h2>" * 400_000,
+    "links.html": lambda: "<a href=/x>w</a> " * 400_000,
+    "headings.md": lambda: "".join(f"# h{i}\n" for i in range(430_000)),
+    "headings.rst": lambda: "".join(f"T{i % 10}\n==\n" for i in range(500_000)),
+    "records.jsonl": lambda: "{}\n" * 1_500_000,
+    "elements.xml": lambda: "<a>" + "<b><c>x</c></b>" * 400_000 + "</a>",
+    "rows.csv": lambda: "a,b,c\n" + "1,2,3\n" * 500_000,
+    "paragraphs.rtf": lambda: "{\\rtf1 " + "w\\par\n" * 400_000 + "}",
+    "cells.ipynb": lambda: (
+        '{"nbformat":4,"cells":[' + '{"cell_type":"code","source":"x=1","outputs":[]},' * 30_000 + '{}],"metadata":{}}'
+    ),
+}
+"""Files whose parts are a few characters each: the worst case for objects per byte."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc: run it on Linux")
+@pytest.mark.parametrize("name", DENSE)
+def test_a_dense_file_stays_within_the_bound(name: str, tmp_path: Path) -> None:
+    """Peak memory of a process of its own, interpreter and libraries included."""
+    path = tmp_path / name
+    path.write_text(DENSE[name](), "utf-8")
+
+    done = subprocess.run([sys.executable, "-c", _CHILD, path], capture_output=True, text=True, check=True)
+
+    peak, sections = map(int, done.stdout.split())
+    assert sections > 0
+    assert peak < 5 * path.stat().st_size + 100_000_000, f"{peak / 1e6:.0f} MB for {path.stat().st_size / 1e6:.1f} MB"
