@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 from .base import VectorStoreBase
 
 if TYPE_CHECKING:
+    from .elasticsearch import ElasticsearchStore
     from .memory import MemoryStore
+    from .milvus import MilvusLiteStore
     from .mongodb import MongoDBStore
+    from .postgres import PostgresStore
     from .qdrant import QdrantStore
     from .tcvector import TcVectorStore
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -21,10 +23,12 @@ from hypothesis import strategies as st
 from agent_rag.errors import ConfigurationError, RecordError, StoreLockedError
 from agent_rag.filters import F, matches
 from agent_rag.stores import MemoryStore
-from agent_rag.stores.base import RetrieveRequest
+from agent_rag.stores.base import NATIVE, RetrieveRequest, VectorStoreBase
 from agent_rag.testing import StoreContract, assert_congruent, record
 from agent_rag.testing.records import document
 from agent_rag.testing.store_contract import MakeStore
+from agent_rag.testing.store_contract.core import StoreCore
+from agent_rag.testing.store_contract.retrieve import StoreRetrieve
 from tests.shared import needs_shared, retrieval_set
 from tests.stores.bm25s_agreement import agreement
 from tests.stores.races import assert_one_version_is_seen
@@ -32,8 +36,9 @@ from tests.stores.races import assert_one_version_is_seen
 pytest.importorskip("pymilvus", reason="pip install 'agent-rag-middleware[milvus]' to run this")
 pytest.importorskip("milvus_lite", reason="pip install 'agent-rag-middleware[milvus]' to run this")
 
-from agent_rag.stores.milvus import MilvusLiteStore
-from agent_rag.stores.milvus.schema import MilvusDialect, chunks_of
+from agent_rag.stores._shared.payload import metadata_payload
+from agent_rag.stores.milvus import MilvusLiteStore, writer
+from agent_rag.stores.milvus.schema import MilvusDialect, MilvusInfo, chunks_of, with_columns
 
 SERVER = os.environ.get("AGENT_RAG_MILVUS_URL")
 
@@ -54,11 +59,17 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if SERVER:
         yield SERVER
         return
+    with _serving(tmp_path_factory.mktemp("milvus"), "-m", "milvus_lite", "server") as address:
+        yield address
+
+
+@contextlib.contextmanager
+def _serving(folder: Path, *command: str) -> Iterator[str]:
+    """Address of a server in a process of its own."""
     port = _free_port()
-    command = [sys.executable, "-m", "milvus_lite", "server", "--host", "127.0.0.1", "--port", str(port)]
-    folder = tmp_path_factory.mktemp("milvus")
+    options = ["--host", "127.0.0.1", "--port", str(port), "--data-dir", str(folder / "data")]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([*command, "--data-dir", str(folder / "data")], stdout=log, stderr=log)
+        process = subprocess.Popen([sys.executable, *command, *options], stdout=log, stderr=log)
     try:
         _wait_for(port)
         yield f"http://127.0.0.1:{port}"
@@ -104,6 +115,24 @@ class TestMilvusEndpoint(StoreContract):
         reads = await assert_one_version_is_seen(make_store, collection, replaces=self.race_trials)
 
         assert reads > 10
+
+    async def test_a_stall_within_a_search_hides_no_document(self, tmp_path: Path, collection: str) -> None:
+        """Milvus Lite reads rows first and what was deleted last; a replace that fits in between is noticed."""
+        with _serving(tmp_path, "-c", _STALLING_SERVER) as address:
+            reads = await assert_one_version_is_seen(lambda: MilvusLiteStore(address), collection, replaces=20)
+
+        assert reads > 3
+
+
+class TestMilvusLiteWithoutKeyword(StoreCore, StoreRetrieve):
+    """``keyword=False`` takes the capability from the object."""
+
+    capabilities = NATIVE - {"keyword"}
+    persistent = True
+
+    @pytest.fixture
+    def make_store(self, tmp_path: Path) -> MakeStore:
+        return lambda: MilvusLiteStore(tmp_path / "store.db", keyword=False)
 
 
 # --- options and opening ---
@@ -181,15 +210,18 @@ def test_different_names_are_stored_apart() -> None:
 _values = st.one_of(st.text(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans())
 
 
-@given(field=st.text(min_size=1), value=_values, more=st.lists(_values, max_size=20), scans_text=st.booleans())
-def test_no_value_gets_into_an_expression(field: str, value: object, more: list[object], scans_text: bool) -> None:
+@given(field=st.text(min_size=1), value=_values, more=st.lists(_values, max_size=20), is_local=st.booleans())
+def test_no_value_gets_into_an_expression(field: str, value: object, more: list[object], is_local: bool) -> None:
     """Whatever the caller's field and values are, an expression has field names, hashes, numbers and operators."""
-    dialect = MilvusDialect(scans_text=scans_text)
+    info = MilvusInfo(name="c", dimensions=4)
+    if is_local:
+        info = with_columns(info, [metadata_payload({field: item}) for item in (value, *more)])
+    dialect = MilvusDialect(scans_text=is_local, numbers=info.number_columns, values=info.value_columns)
     where = (F(field) == value) | ~F(field).in_(more) | F(field).contains(value) | (F(field) >= 1.5)
 
     expression = dialect.condition(where)
 
-    word = r"x like|array_contains_any|not|and|or|[ngxy]|id|e[+-]?"
+    word = r"x like|array_contains_any|not|and|or|in|[ngxy]|[de][0-7]|id|e[+-]?"
     assert re.fullmatch(
         rf'(?:"%\|[0-9a-f]{{16}}\|%"|"(?:n_)?[0-9a-f]{{16}}"|""|{word}|[-\d.]+|[()\[\],=!<>\s])*', expression
     )
@@ -210,6 +242,33 @@ async def test_ranges_over_more_keys_than_there_are_columns(tmp_path: Path) -> N
                 hits = await store.search("c", [1.0, 0, 0, 0], 100, where)
                 expected = [number for number, row in enumerate(rows) if matches(where, row)]
                 assert sorted(int(hit.document_id) for hit in hits) == expected
+
+
+async def test_values_of_more_fields_than_there_are_columns(tmp_path: Path) -> None:
+    """The first fields have columns of their own, the others do not, and all compare alike, also after reopening, also
+    where a field has lists, long texts, nothing, or a name that looks like another field's value."""
+    odd = "k0\x1fis\x1ftext:a"
+    kinds: list[object] = ["a", "b", 1, 1.5, True, None, ["a", "b"], "long " * 60]
+    rows = [{f"k{key}": kinds[(number + key) % len(kinds)] for key in range(number % 13)} for number in range(40)]
+    rows += [{"k0": "a", odd: "a"}, {odd: "b"}, {"k0": "b"}]
+    path = tmp_path / "rag.db"
+    async with MilvusLiteStore(path) as store:
+        await store.create_collection("c", 4)
+        for number, row in enumerate(rows):
+            await store.insert("c", [record(f"{number:02}", metadata=row)])
+
+    async with MilvusLiteStore(path) as store:
+        for field in (*(f"k{key}" for key in range(12)), odd):
+            for where in (
+                *(F(field) == value for value in kinds if not isinstance(value, list)),
+                ~(F(field) == "a"),
+                F(field).in_(["a", 1, None]),
+                F(field).contains("a"),
+                (F(field) == "b") | (F("k1") == 1.5),
+            ):
+                hits = await store.search("c", [1.0, 0, 0, 0], 100, where)
+                expected = [number for number, row in enumerate(rows) if matches(where, row)]
+                assert sorted(int(hit.document_id) for hit in hits) == expected, where
 
 
 async def test_too_many_filter_values_are_refused(tmp_path: Path) -> None:
@@ -239,6 +298,43 @@ async def test_every_metric_answers_as_the_reference(tmp_path: Path, metric, dis
 
         assert info is not None
         assert info.distance == distance
+
+
+@pytest.mark.parametrize(("metric", "distance"), [("COSINE", "Cosine"), ("IP", "Dot"), ("L2", "Euclid")])
+async def test_many_vectors_are_indexed_and_stay_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric, distance
+) -> None:
+    """From some number of chunks on faiss compares them: all hits, scores and ties as without, also when more come,
+    some go, and the file is opened again."""
+    monkeypatch.setattr(writer, "_INDEX_FROM", 100)
+    rng = random.Random(4)
+    rows = [
+        record(f"{n:03}", vector=[rng.choice((-1.0, 1.0)) for _ in range(4)], metadata={"n": n % 7}) for n in range(200)
+    ]
+    queries = [[1.0, 0, 0, 0], [0.5, -0.25, 1.0, 0.125], [0.0, 0, 0, 0]]
+
+    async def found(store: VectorStoreBase) -> list[list[tuple[str, float]]]:
+        return [
+            [(hit.document_id, round(hit.score, 4)) for hit in await store.search("c", query, 15, where)]
+            for query in queries
+            for where in (None, {"n": 3}, F("n") >= 3)
+        ]
+
+    async with (
+        MemoryStore(distance=distance) as other,
+        MilvusLiteStore(tmp_path / "rag.db", metric_type=metric) as store,
+    ):
+        for one in (other, store):
+            await one.create_collection("c", 4)
+            await one.insert("c", rows[:150])
+            await one.insert("c", rows[150:])
+            await one.delete_documents("c", [f"{n:03}" for n in range(0, 200, 9)])
+        expected, now = await found(other), await found(store)
+    async with MilvusLiteStore(tmp_path / "rag.db", metric_type=metric) as store:
+        later = await found(store)
+
+    assert now == expected
+    assert later == expected
 
 
 # --- keyword ---
@@ -278,6 +374,28 @@ def _batched(texts: dict[str, str], size: int) -> Iterator[tuple[tuple[str, str]
         yield part
 
 
+async def test_a_collection_without_words_says_so_to_other_stores(tmp_path: Path) -> None:
+    """It has no sparse vectors; a store with keyword search writes to it, and says why it cannot search it by words."""
+    path = tmp_path / "rag.db"
+    async with MilvusLiteStore(path, keyword=False) as store:
+        await store.create_collection("c", 4)
+        await store.create_collection("none", 0)
+        await store.replace("c", [document("a")], [record("a", n, text="pear") for n in range(3)])
+        await store.insert("none", [record("a", text="pear", vector=())])
+
+        with pytest.raises(NotImplementedError, match="keyword"):
+            await store.retrieve("c", RetrieveRequest(texts=["pear"]))
+
+    async with MilvusLiteStore(path) as store:
+        await store.insert("c", [record("a", 2, text="apple"), record("a", 3, text="pear"), record("b", text="pear")])
+
+        with pytest.raises(ConfigurationError, match="'c' was created with keyword=False"):
+            await store.retrieve("c", RetrieveRequest(texts=["pear"]))
+        found = await store.search("c", [1.0, 0, 0, 0], 10)
+        assert [hit.chunk.text for hit in found] == ["pear", "pear", "apple", "pear", "pear"]
+        assert await store.count("none") == 1
+
+
 # --- crashes ---
 
 
@@ -315,11 +433,11 @@ async def test_what_a_crash_left_is_removed_at_the_next_opening(tmp_path: Path) 
     async with MilvusLiteStore(path) as store:
         await store.create_collection("c", 4)
         await store.replace("c", [document("doc")], [record("doc", n, "pear") for n in range(3)])
-        (row,) = store._connection.get(
-            chunks_of("c"), [store._connection.query(chunks_of("c"), 'id != ""', ["id"])[0]["id"]], ["*"]
+        (row,) = store._engine.connection.get(
+            chunks_of("c"), [store._engine.connection.query(chunks_of("c"), 'id != ""', ["id"])[0]["id"]], ["*"]
         )
         orphan = {**row, "id": "7:0", "g": 7}
-        store._connection.upsert(chunks_of("c"), [orphan])
+        store._engine.connection.upsert(chunks_of("c"), [orphan])
 
         visible = [
             await store.search("c", [1.0, 0, 0, 0], 10),
@@ -328,7 +446,7 @@ async def test_what_a_crash_left_is_removed_at_the_next_opening(tmp_path: Path) 
 
     async with MilvusLiteStore(path) as store:
         assert await store.count("c") == 3
-        rows = store._connection.count(chunks_of("c"))
+        rows = store._engine.connection.count(chunks_of("c"))
 
     assert [len(hits) for hits in visible] == [3, 3]
     assert rows == 3
@@ -342,8 +460,8 @@ async def test_rows_that_milvus_lite_holds_twice_are_found_once(tmp_path: Path) 
         records = [record("doc", n, f"pear {n}", metadata={"n": n}) for n in range(30)]
         await store.replace("c", [document("doc")], records)
         logs = {log: log.read_bytes() for log in path.glob("collections/*/wal/wal_data_*")}
-        for part in store._connection.names():
-            store._connection.call("flush", part)
+        for part in store._engine.connection.names():
+            store._engine.connection.call("flush", part)
     for log, content in logs.items():
         log.write_bytes(content)
 
@@ -365,6 +483,24 @@ def _start(script: str, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", script, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
+
+_STALLING_SERVER = """
+import random, sys, time
+from milvus_lite.cmdline import main
+from milvus_lite.storage.memtable import MemTable
+
+deleted = MemTable.delete_index_snapshot
+random.seed(1)
+
+def stalling(self):
+    if random.random() < 0.25:
+        time.sleep(0.2)
+    return deleted(self)
+
+MemTable.delete_index_snapshot = stalling
+sys.argv[1:1] = ["server"]
+main()
+"""
 
 _HOLD = """
 import asyncio, sys, time

@@ -234,7 +234,7 @@ async def test_any_collection_name_works(store: MongoDBStore, name: str) -> None
 async def test_collections_of_others_are_not_ours(standin: MongoDBServer, store: MongoDBStore) -> None:
     """A collection that this package did not make does not exist for it, is not touched, and not taken over."""
     async with MongoDBStore(standin.uri, "rag") as other:
-        await other._connection.database["theirs"].insert_one({"x": 1})
+        await other._engine._connection.database["theirs"].insert_one({"x": 1})
 
     await store.delete_collection("theirs")
     with pytest.raises(ConfigurationError, match=r"'theirs'.*another program"):

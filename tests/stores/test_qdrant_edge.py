@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import random
 import signal
@@ -17,11 +18,15 @@ import pytest
 from agent_rag import errors
 from agent_rag.documents import VectorRecord
 from agent_rag.filters import F
-from agent_rag.stores.base import RetrieveRequest
+from agent_rag.stores.base import NATIVE, RetrieveRequest
 from agent_rag.stores.qdrant import QdrantStore, edge
 from agent_rag.testing import StoreContract
 from agent_rag.testing.records import document, record
 from agent_rag.testing.store_contract import MakeStore
+from agent_rag.testing.store_contract.core import StoreCore
+from agent_rag.testing.store_contract.records import StoreRecords
+from agent_rag.testing.store_contract.replace import StoreReplace
+from agent_rag.testing.store_contract.retrieve import StoreRetrieve
 
 KILL_TRIALS = int(os.environ.get("AGENT_RAG_KILL_TRIALS", "10"))
 EAST = [1.0, 0.0, 0.0, 0.0]
@@ -43,6 +48,17 @@ class TestQdrantMemory(StoreContract):
     @pytest.fixture
     def make_store(self) -> MakeStore:
         return lambda: QdrantStore(":memory:")
+
+
+class TestQdrantWithoutKeyword(StoreCore, StoreRecords, StoreRetrieve, StoreReplace):
+    """``keyword=False`` takes the capability from the object."""
+
+    capabilities = NATIVE - {"keyword"}
+    persistent = True
+
+    @pytest.fixture
+    def make_store(self, tmp_path: Path) -> MakeStore:
+        return lambda: QdrantStore(path=tmp_path / "store", keyword=False)
 
 
 # --- the folder ---
@@ -499,3 +515,51 @@ async def test_a_damaged_shard_is_a_store_error(tmp_path: Path) -> None:
     async with QdrantStore(path=tmp_path) as store:
         with pytest.raises(errors.StoreError, match="qdrant-edge failed"):
             await store.search("c", EAST)
+
+
+# --- without keyword search ---
+
+
+async def test_a_collection_without_words_has_no_sparse_vectors(tmp_path: Path) -> None:
+    """Neither in the shard's configuration nor on a point, also after chunks were overwritten and added."""
+    async with QdrantStore(path=tmp_path, keyword=False) as store:
+        await store.create_collection("c", 4)
+        await store.replace("c", [document("a")], [record("a", n, text="pear") for n in range(3)])
+        await store.insert("c", [record("a", n, text="plum") for n in range(2, 5)])
+        found = await store.search("c", EAST, 10)
+        engine = store._engine._shards["c"][0].engine  # type: ignore[attr-defined]
+        points, _ = engine.scroll(edge.load_edge().ScrollRequest(limit=100, with_vector=True))
+
+    assert sorted(hit.chunk.text for hit in found) == ["pear", "pear", "plum", "plum", "plum"]
+    assert {name for point in points for name in point.vector or {}} == {"d"}
+    config = json.loads((next(tmp_path.glob("c-*")) / "shard" / "edge_config.json").read_text())
+    assert not config.get("sparse_vectors")
+
+
+async def test_a_collection_without_words_says_so_when_opened_with_them(tmp_path: Path) -> None:
+    """It was recorded: a store with keyword search cannot search it by words, and writes to it all the same."""
+    async with QdrantStore(path=tmp_path, keyword=False) as store:
+        await store.create_collection("c", 4)
+        await store.insert("c", [record("a", text="pear")])
+        with pytest.raises(NotImplementedError, match="keyword"):
+            await store.retrieve("c", RetrieveRequest(texts=["pear"]))
+    async with QdrantStore(path=tmp_path) as store:
+        await store.insert("c", [record("b", text="pear")])
+
+        with pytest.raises(errors.ConfigurationError, match="'c' was created with keyword=False"):
+            await store.retrieve("c", RetrieveRequest(vectors=[EAST], texts=["pear"], rank=lambda *_: []))
+        assert len(await store.search("c", EAST)) == 2
+        assert "keyword" in store.capabilities
+
+
+async def test_a_store_without_keyword_search_keeps_words_of_others_fresh(tmp_path: Path) -> None:
+    """A collection that was made with words has those of every chunk, whoever wrote it."""
+    async with QdrantStore(path=tmp_path) as store:
+        await store.create_collection("c", 4)
+        await store.insert("c", [record("a", text="pear")])
+    async with QdrantStore(path=tmp_path, keyword=False) as store:
+        await store.insert("c", [record("b", text="pear")])
+    async with QdrantStore(path=tmp_path) as store:
+        found = await store.retrieve("c", RetrieveRequest(texts=["pear"]))
+
+    assert [hit.document_id for hit in found] == ["a", "b"]

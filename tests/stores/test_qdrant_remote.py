@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 from qdrant_client import AsyncQdrantClient, models
 
-from agent_rag import errors
+from agent_rag import KnowledgeBase, errors
 from agent_rag.documents import VectorRecord
-from agent_rag.stores.base import RetrieveRequest, Scored, VectorStoreBase
+from agent_rag.stores.base import NATIVE, RetrieveRequest, Scored, VectorStoreBase
 from agent_rag.stores.qdrant import QdrantStore
 from agent_rag.stores.qdrant.publisher import Publisher
-from agent_rag.testing import StoreContract
+from agent_rag.testing import HashEmbedding, StoreContract
 from agent_rag.testing.records import document, record
 from agent_rag.testing.store_contract import MakeStore
+from agent_rag.testing.store_contract.core import StoreCore
+from agent_rag.testing.store_contract.retrieve import StoreRetrieve
 
 from ..standins.qdrant_server import QdrantServer
 
@@ -70,6 +72,19 @@ class TestQdrantServer(StoreContract):
         url = server.start()
         server.stop()
         return QdrantStore(url=url)
+
+
+class TestQdrantServerWithoutKeyword(StoreCore, StoreRetrieve):
+    """``keyword=False`` takes the capability from the object."""
+
+    capabilities = NATIVE - {"keyword"}
+    persistent = True
+    shared = True
+
+    @pytest.fixture
+    def make_store(self, server_url: str) -> MakeStore:
+        key = os.environ.get("AGENT_RAG_QDRANT_API_KEY")
+        return lambda: QdrantStore(url=server_url, api_key=key, keyword=False)
 
 
 @pytest.fixture
@@ -265,3 +280,49 @@ async def points(server: QdrantServer) -> int:
     counted = await client.count("c", exact=True)
     await client.close()
     return counted.count
+
+
+# --- without keyword search ---
+
+
+async def test_a_collection_without_words_says_so_to_other_stores(server: QdrantServer) -> None:
+    """It has no sparse vectors, and a store with keyword search says why it cannot search it by words."""
+    client = AsyncQdrantClient(url=server.url, check_compatibility=False)
+    async with QdrantStore(url=server.url, keyword=False) as plain, QdrantStore(url=server.url) as full:
+        await plain.create_collection("c", 4)
+        await plain.replace("c", [document("a")], [record("a", n, text="pear") for n in range(3)])
+        await full.insert("c", [record("a", 3, text="pear"), record("b", text="pear")])
+        made = await client.get_collection("c")
+        stored, _ = await client.scroll("c", with_vectors=True)
+
+        with pytest.raises(NotImplementedError, match="keyword"):
+            await plain.retrieve("c", RetrieveRequest(texts=["pear"]))
+        with pytest.raises(errors.ConfigurationError, match="'c' was created with keyword=False"):
+            await full.retrieve("c", RetrieveRequest(texts=["pear"]))
+        assert len(await full.search("c", EAST, 10)) == 5
+        assert not made.config.params.sparse_vectors
+        assert {name for point in stored for name in point.vector or {}} == {"d"}
+    await client.close()
+
+
+async def test_a_store_without_keyword_search_keeps_words_of_others_fresh(server: QdrantServer) -> None:
+    """A collection that was made with words has those of every chunk, whoever wrote it."""
+    async with QdrantStore(url=server.url) as full, QdrantStore(url=server.url, keyword=False) as plain:
+        await full.create_collection("c", 4)
+        await plain.insert("c", [record("a", text="pear")])
+
+        found = await full.retrieve("c", RetrieveRequest(texts=["pear"]))
+
+    assert [hit.document_id for hit in found] == ["a"]
+
+
+async def test_a_knowledge_base_without_keyword_search_is_semantic(server: QdrantServer) -> None:
+    """Its default mode follows the store's capabilities."""
+    async with QdrantStore(url=server.url, keyword=False) as store:
+        knowledge = KnowledgeBase("docs", "Fruit.", HashEmbedding(), store, "c")
+        await knowledge.insert_document([record(text="pears are fruit").chunk], "a")
+
+        (found,) = await knowledge.search("fruit")
+
+    assert found.signals.semantic is not None
+    assert found.signals.keyword is None

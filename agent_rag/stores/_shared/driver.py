@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from ...documents import VectorSearchResult
-from ..base import RetrieveRequest, Step, retrieve_steps
+from ..base import RetrieveRequest, Scored, Step, retrieve_steps
 
 
 def run_steps(request: RetrieveRequest, answer: Callable[[Step], Any]) -> list[VectorSearchResult]:
@@ -43,6 +43,11 @@ async def run_steps_async(
             found: list[VectorSearchResult] = end.value
             return found
         reply = await answer(step)
+
+
+def best(scored: Iterable[Scored], limit: int) -> list[Scored]:
+    """The first `limit` by score, equal ones by key."""
+    return sorted(scored, key=lambda hit: (-hit.score, hit.key))[:limit]
 
 
 def cut_ties(found: Callable[[int], list[tuple[Any, float]]], limit: int, count: int) -> list[tuple[Any, float]]:

@@ -1,4 +1,4 @@
-"""What an embedded collection keeps in memory: its documents, and the statistics of BM25."""
+"""Heads, each of which says what a version of a document has, and all of them as an embedded collection keeps them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ...documents import ChunkKey
+from ...documents import ChunkKey, VectorRecord
+from ...errors import RecordError
 
 INDEX_BITS = 24
 MAX_INDEX = 2**INDEX_BITS - 1
@@ -24,6 +25,16 @@ def runs_of(indexes: Iterable[int]) -> Runs:
         else:
             runs.append([index, index + 1])
     return tuple((start, stop) for start, stop in runs)
+
+
+def check_indexes(records: Iterable[VectorRecord]) -> None:
+    """Raises: RecordError: a chunk index is above `MAX_INDEX`."""
+    for record in records:
+        if record.chunk.chunk_index > MAX_INDEX:
+            raise RecordError(
+                f"chunk_index {record.chunk.chunk_index} of {record.document_id!r} is above {MAX_INDEX:,}; "
+                "number the chunks of a document from 0"
+            )
 
 
 def point_id(number: int, index: int) -> int:

@@ -8,19 +8,20 @@ is ``documents, prepared = prepare_replace(...)`` and one atomic write. All chec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ...content import DataBlock, TextBlock
 from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, storable_metadata, storable_text
-from ...errors import CollectionNotFoundError, DimensionMismatchError, RecordError, StoreClosedError
+from ...errors import CollectionNotFoundError, ConfigurationError, DimensionMismatchError, RecordError, StoreClosedError
 
 Matrix = npt.NDArray[np.float32]
 Vector = npt.NDArray[np.float32]
+Info = TypeVar("Info")
 
 REPLACED = -1
 """Chunk index of a head that `replace` wrote: no chunk has a lower one, so a later insert never changes it."""
@@ -41,6 +42,10 @@ class Prepared:
     @property
     def keys(self) -> list[ChunkKey]:
         return [record.key for record in self.records]
+
+
+Checked = Callable[[int], tuple[list[DocumentSummary], Prepared]]
+"""Checks and cleans what a write got, for a collection of so many dimensions; for a worker thread."""
 
 
 def prepare_records(
@@ -204,6 +209,24 @@ def unknown_collection(collection: str) -> CollectionNotFoundError:
     """The error for a collection that does not exist."""
     return CollectionNotFoundError(
         f"collection {collection!r} does not exist; create it with create_collection, or check the name"
+    )
+
+
+def existing(info: Info | None, collection: str) -> Info:
+    """`info` of a collection.
+
+    Raises: CollectionNotFoundError: it is None.
+    """
+    if info is None:
+        raise unknown_collection(collection)
+    return info
+
+
+def without_keyword(collection: str) -> ConfigurationError:
+    """The error for a keyword search where no words are indexed."""
+    return ConfigurationError(
+        f"collection {collection!r} was created with keyword=False and has no keyword index; "
+        "ingest into a new collection with keyword=True"
     )
 
 

@@ -14,8 +14,8 @@ from typing import Generic, Protocol, TypeVar
 from .heads import Head, Name
 
 Id = TypeVar("Id", bound=Hashable)
-# Longer than a search takes, clocks of several machines included.
-_RECENT_S = 10.0
+# How far the clocks of writers and readers may be apart.
+_CLOCKS_S = 10.0
 
 
 class Changed(Exception):
@@ -48,6 +48,9 @@ class Versions(Generic[Id, AnyHead]):
 
     def __init__(self, *, is_shared: bool) -> None:
         self._is_shared = is_shared
+        self._since = time.time()
+        """A moment before the search that is settled next began, however long it takes. A head that is older was
+        published with all rows of its version before that search."""
         self.pinned: dict[Name, Id] = {}
         """The version of each document that this search sees."""
         self.known: dict[Id, AnyHead] = {}
@@ -72,8 +75,9 @@ class Versions(Generic[Id, AnyHead]):
             if self.pinned.setdefault(head.name, version) != version:
                 raise Changed
             self.known[version] = head
+        revived = self.stale & heads.keys()  # the search left them out
         new_stale = (asked - self.stale) - heads.keys()
         self.stale = asked - heads.keys()
-        just_now = time.time() - _RECENT_S
-        recent = self._is_shared and any(head.written_at > just_now for head in heads.values())
-        return not (recent or new_stale)
+        recent = self._is_shared and any(head.written_at > self._since - _CLOCKS_S for head in heads.values())
+        self._since = time.time()
+        return not (recent or new_stale or revived)

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from ..._extras import needs
 from ...errors import CollectionNotFoundError, StoreError, StoreUnavailableError, redact
+from .._shared.groups import at_most, grouped
 from .._shared.records import closed_store
 from .schema import Document, as_json
 
@@ -269,13 +270,4 @@ def _lines(action: Document, source: Document | bytes | None = None) -> bytes:
 
 
 def _pieces(actions: Iterable[Action]) -> Iterator[list[Action]]:
-    piece: list[Action] = []
-    size = 0
-    for action in actions:
-        if piece and (len(piece) == _PIECE_DOCUMENTS or size + len(action.body) > _PIECE_BYTES):
-            yield piece
-            piece, size = [], 0
-        piece.append(action)
-        size += len(action.body)
-    if piece:
-        yield piece
+    return grouped(actions, at_most(_PIECE_DOCUMENTS), (lambda action: len(action.body), _PIECE_BYTES))

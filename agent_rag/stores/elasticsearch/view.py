@@ -1,36 +1,30 @@
-"""Reading one collection in Elasticsearch while others write to it."""
+"""Searching one collection in Elasticsearch while others write to it."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
-from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
-from ...errors import StoreError
-from ...filters import FilterLike, matches
-from ...filters.plan import plan
-from ...retrieval.lexical import K1, B, idf
-from .._shared.driver import run_steps_async
-from .._shared.heads import MAX_INDEX, Name
+from ...documents import Chunk, ChunkKey, VectorSearchResult
+from ...filters import FilterLike
+from ...retrieval.lexical import idf
+from .._shared.driver import best, run_steps_async
+from .._shared.exact_scores import bm25
 from .._shared.records import query_vector
+from .._shared.statistics import Statistics
 from .._shared.versions import Changed, Versions
 from .._shared.words import words_of
-from ..base import CollectionInfo, Get, Keyword, Nearest, RetrieveRequest, Scored, Step
-from .client import Connection, Rows
+from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from .client import Rows
+from .reads import MAX_LIMIT, TEXTS_PER_PAGE, Reader
 from .schema import (
     CONTENT,
-    COUNT,
     DOCUMENT,
     HEAD_ID,
     INDEX,
-    INDEXED,
     IS_CHUNK,
-    IS_HEAD,
-    LENGTH,
     SCOPE,
     TEXT,
     VECTOR,
@@ -41,220 +35,21 @@ from .schema import (
     chunk_doc_id,
     chunk_of,
     condition,
-    head_doc_id,
     rough_bm25,
     stored_of,
-    summary_of,
 )
 
-T = TypeVar("T")
 Hit = tuple[ChunkKey, Document]
 
-MAX_LIMIT = 10_000
 _ATTEMPTS = 20
-_STATISTICS_S = 30.0
 _TERMS = 1_000
-# A page of texts is parsed in the event loop.
-_TEXTS_PER_PAGE = 100
-_NAME = (SCOPE, DOCUMENT)
-_KEY_ORDER = (*_NAME, INDEX)
+_KEY_ORDER = (SCOPE, DOCUMENT, INDEX)
 
 
-class Statistics:
-    """What BM25 needs of a collection: kept until this store writes, at most 30 s."""
-
-    def __init__(self, chunks: int, indexed: int, tokens: int) -> None:
-        self.chunks = chunks
-        self.indexed = indexed
-        """Number of chunks that have tokens."""
-        self.average_length = tokens / indexed if indexed else 1.0
-        self.frequencies: dict[str, int] = {}
-        self._since = time.monotonic()
-
-    @property
-    def is_fresh(self) -> bool:
-        return time.monotonic() - self._since < _STATISTICS_S
-
-
-class Reader:
-    """The reads of one collection."""
-
-    def __init__(self, connection: Connection, index: str, info: CollectionInfo) -> None:
-        self.connection = connection
-        self.index = index
-        self.info = info
-        self.latest = Rows(connection, index)
-        self._statistics: Statistics | None = None
-
-    # --- heads ---
-
-    async def heads(self, names: Sequence[Name]) -> dict[Name, Stored]:
-        """As of now, also what no search shows yet."""
-        return await _heads(self.latest, names)
-
-    async def find(self, document_ids: Sequence[str]) -> list[Name]:
-        """Every document with one of these ids, in order."""
-        where = condition(None, IS_HEAD, {"terms": {DOCUMENT: list(document_ids)}})
-        hits = self.connection.scan(self.index, where, source=_NAME, sort=_NAME)
-        return [(hit["_source"][SCOPE], hit["_source"][DOCUMENT]) async for hit in hits]
-
-    async def catch_up(self) -> None:
-        """Before documents are looked up to be deleted: with ``refresh=False`` the latest are in no search yet."""
-        if self.connection.options.refresh is False:
-            await self.connection.client.indices.refresh(index=self.index)
-
-    async def names(self) -> list[Name]:
-        """All documents, in order."""
-        hits = self.connection.scan(self.index, condition(None, IS_HEAD), source=_NAME, sort=_NAME)
-        return [(hit["_source"][SCOPE], hit["_source"][DOCUMENT]) async for hit in hits]
-
-    async def summaries(self, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
-        where = condition(metadata_filter, IS_HEAD)
-        hits = self.connection.scan(self.index, where, source=[CONTENT, COUNT], sort=_NAME)
-        return [summary_of(hit["_source"]) async for hit in hits]
-
-    # --- statistics ---
-
-    async def statistics(self, *, fresh: bool = False) -> Statistics:
-        if fresh or self._statistics is None or not self._statistics.is_fresh:
-            sums = {name: {"sum": {"field": name}} for name in (COUNT, INDEXED, LENGTH)}
-            answer = await self.connection.client.search(
-                index=self.index, query=condition(None, IS_HEAD), size=0, aggs=sums
-            )
-            found = {name: int(answer["aggregations"][name]["value"]) for name in sums}
-            self._statistics = Statistics(found[COUNT], found[INDEXED], found[LENGTH])
-        return self._statistics
-
-    def forget_statistics(self) -> None:
-        """After a write of this store."""
-        self._statistics = None
-
-    async def count(self, metadata_filter: FilterLike | None) -> int:
-        stored = (await self.statistics(fresh=True)).chunks
-        if plan(metadata_filter) is None:
-            return stored
-        where = condition(metadata_filter, IS_CHUNK)
-        if await self.connection.count(self.index, condition(None, IS_CHUNK)) == stored:
-            return await self.connection.count(self.index, where)
-        # Some chunks do not count: somebody is writing, or was interrupted.
-        counted = 0
-        rows: list[Document] = []
-        async for hit in self.connection.scan(self.index, where, source=[VERSION, HEAD_ID, INDEX], sort=[VERSION]):
-            rows.append(hit["_source"])
-            if len(rows) == 1_000:
-                counted += await self._count_live(rows)
-                rows = []
-        return counted + await self._count_live(rows)
-
-    async def _count_live(self, rows: Sequence[Document]) -> int:
-        answers = await self.latest.heads(sorted({row[HEAD_ID] for row in rows}))
-        live = {stored.version: stored for stored in map(stored_of, answers)}
-        return sum(row[VERSION] in live and live[row[VERSION]].head.has(row[INDEX]) for row in rows)
-
-    # --- chunks ---
-
-    async def retrieve(self, request: RetrieveRequest) -> list[VectorSearchResult]:
-        for vector in request.vectors:
-            query_vector(self.info.name, self.info.dimensions, vector)
-        return await self._steady(lambda rows: run_steps_async(request, View(self, rows).answer))
-
-    async def fetch(
-        self, keys: Sequence[ChunkKey], metadata_filter: FilterLike | None, with_vectors: bool
-    ) -> list[VectorRecord]:
-        async def read(rows: Rows) -> list[VectorRecord]:
-            stored = await _heads(rows, list({(key.scope, key.document_id): None for key in keys}))
-            ids = {
-                chunk_doc_id(stored[name].version, key.chunk_index): key
-                for key in keys
-                if (name := (key.scope, key.document_id)) in stored and stored[name].head.has(key.chunk_index)
-            }
-            return await self._records(rows, ids, keys, metadata_filter, with_vectors)
-
-        return await self._steady(read)
-
-    async def list_chunks(
-        self,
-        document_id: str,
-        offset: int,
-        limit: int,
-        metadata_filter: FilterLike | None,
-        with_vectors: bool,
-    ) -> list[VectorRecord]:
-        async def read(rows: Rows) -> list[VectorRecord]:
-            where = condition(None, IS_HEAD, {"term": {DOCUMENT: document_id}})
-            found = await rows.search(query=where, size=MAX_LIMIT, source=_NAME)
-            names = sorted((hit["_source"][SCOPE], hit["_source"][DOCUMENT]) for hit in found)
-            stored = await _heads(rows, names)
-            ids = {
-                chunk_doc_id(stored[name].version, index): ChunkKey(*name, index)
-                for name in names
-                if name in stored
-                for index in stored[name].head.indexes(offset, min(offset + limit, MAX_INDEX + 1))
-            }
-            return await self._records(rows, ids, list(ids.values()), metadata_filter, with_vectors)
-
-        return await self._steady(read)
-
-    async def _records(
-        self,
-        rows: Rows,
-        ids: Mapping[str, ChunkKey],
-        keys: Sequence[ChunkKey],
-        metadata_filter: FilterLike | None,
-        with_vectors: bool,
-    ) -> list[VectorRecord]:
-        vectors = with_vectors and self.info.dimensions > 0
-        more = {"fields": [VECTOR]} if vectors else {}  # `_source` leaves vectors out since 9.2
-        hits = await rows.by_ids(list(ids), page=_TEXTS_PER_PAGE, source=[CONTENT], **more)
-        if len(hits) < len(ids):
-            raise Changed
-        zeros = [0.0] * self.info.dimensions if vectors else []
-
-        def parse() -> list[VectorRecord]:
-            found: dict[ChunkKey, VectorRecord] = {}
-            for hit in hits:
-                key, chunk = ids[hit["_id"]], chunk_of(hit["_source"])
-                if matches(metadata_filter, chunk.metadata):
-                    vector = hit.get("fields", {}).get(VECTOR, zeros)
-                    found[key] = VectorRecord(
-                        vector=list(vector), document_id=key.document_id, chunk=chunk, scope=key.scope
-                    )
-            return [found[key] for key in keys if key in found]
-
-        return await asyncio.to_thread(parse)
-
-    async def iterate(self, metadata_filter: FilterLike | None, batch_size: int) -> AsyncIterator[list[VectorRecord]]:
-        names = await self.names()
-        batch: list[ChunkKey] = []
-        for start in range(0, len(names), batch_size):
-            part = names[start : start + batch_size]
-            stored = await self.heads(part)
-            for name in part:
-                for index in stored[name].head.indexes() if name in stored else ():
-                    batch.append(ChunkKey(*name, index))
-                    if len(batch) == batch_size:
-                        yield await self.fetch(batch, metadata_filter, True)
-                        batch = []
-        if batch:
-            yield await self.fetch(batch, metadata_filter, True)
-
-    async def _steady(self, read: Callable[[Rows], Awaitable[T]]) -> T:
-        """Run `read` on the latest state; when a document in it was replaced meanwhile, on a point in time."""
-        with contextlib.suppress(Changed):
-            return await read(self.latest)
-        async with self.connection.snapshot(self.index) as rows:
-            try:
-                return await read(rows)
-            except Changed as error:
-                raise StoreError(
-                    f"chunks of collection {self.info.name!r} are missing in index {self.index!r}; replace the "
-                    "documents that list_documents shows and list_chunks does not"
-                ) from error
-
-
-async def _heads(rows: Rows, names: Sequence[Name]) -> dict[Name, Stored]:
-    answers = await rows.heads([head_doc_id(name) for name in names])
-    return {stored.name: stored for stored in map(stored_of, answers)}
+async def search(reader: Reader, request: RetrieveRequest) -> list[VectorSearchResult]:
+    for vector in request.vectors:
+        query_vector(reader.info.name, reader.info.dimensions, vector)
+    return await reader.steady(lambda rows: run_steps_async(request, View(reader, rows).answer))
 
 
 class View:
@@ -293,11 +88,11 @@ class View:
         scored = [
             Scored(key, min(1.0, max(-1.0, 2.0 * hit["_score"] - 1.0))) for key, hit in await _with_ties(found, limit)
         ]
-        best = _best(scored, limit)
-        if len(best) < limit or best[-1].score <= 0:
+        nearest = best(scored, limit)
+        if len(nearest) < limit or nearest[-1].score <= 0:
             zeros = await self._in_order(limit, metadata_filter, {"term": {ZERO: True}})
-            best = _best([*scored, *zeros], limit)
-        return best
+            nearest = best([*scored, *zeros], limit)
+        return nearest
 
     async def _knn(
         self, query: list[float], count: int, metadata_filter: FilterLike | None, without: Sequence[str]
@@ -331,7 +126,7 @@ class View:
         query = query_vector(info.name, info.dimensions, vector).tolist()
         ids = self._ids(keys)
         if not any(query):
-            return _best([Scored(key, 0.0) for key in ids.values()], len(ids))
+            return best([Scored(key, 0.0) for key in ids.values()], len(ids))
         script = {"source": f"cosineSimilarity(params.q, '{VECTOR}') + 1.0", "params": {"q": query}}
         scores: dict[str, float] = {}
         wanted = list(ids)
@@ -346,7 +141,7 @@ class View:
         scores |= {hit["_id"]: 0.0 for hit in zeros}
         if len(scores) < len(ids):
             raise Changed
-        return _best([Scored(ids[one], score) for one, score in scores.items()], len(ids))
+        return best([Scored(ids[one], score) for one, score in scores.items()], len(ids))
 
     # --- keyword ---
 
@@ -365,23 +160,26 @@ class View:
             return await self._live(lambda without: self._match(weights, counted, count, metadata_filter, without))
 
         rough = await _with_ties(found, limit, spare=limit + 20)
-        scored = [
-            Scored(key, _bm25(weights, hit["_source"][TEXT].split(), statistics.average_length)) for key, hit in rough
-        ]
-        return _best([hit for hit in scored if hit.score > 0], limit)
 
-    async def _weights(self, counted: Counter[str], statistics: Statistics) -> dict[str, float]:
+        def score(hit: Document) -> float:
+            words = Counter(hit["_source"][TEXT].split())
+            return bm25(words, words.total(), weights, statistics.average_length)
+
+        scored = [Scored(key, score(hit)) for key, hit in rough]
+        return best([hit for hit in scored if hit.score > 0], limit)
+
+    async def _weights(self, counted: Counter[str], statistics: Statistics[str]) -> dict[str, float]:
         """Word -> idf times its count in the query, of the words that are in the collection; the rarest 1,000."""
-        unknown = [word for word in counted if word not in statistics.frequencies]
+        unknown = [word for word in counted if word not in statistics.frequency]
         for start in range(0, len(unknown), 16):
             part = unknown[start : start + 16]
             where = [condition(None, IS_CHUNK, {"term": {TEXT: word}}) for word in part]
             counts = await asyncio.gather(*(self._connection.count(self._reader.index, query) for query in where))
-            statistics.frequencies.update(zip(part, counts, strict=True))
+            statistics.frequency.update(zip(part, counts, strict=True))
         weights = {
             word: count * idf(max(statistics.indexed, frequency), frequency)
             for word, count in counted.items()
-            if (frequency := statistics.frequencies[word])
+            if (frequency := statistics.frequency[word])
         }
         return dict(sorted(weights.items(), key=lambda item: -item[1])[:_TERMS])
 
@@ -423,7 +221,7 @@ class View:
 
     async def _chunks(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Chunk]:
         ids = self._ids(keys)
-        hits = await self._rows.by_ids(list(ids), page=_TEXTS_PER_PAGE, source=[CONTENT])
+        hits = await self._rows.by_ids(list(ids), page=TEXTS_PER_PAGE, source=[CONTENT])
         if len(hits) < len(ids):
             raise Changed
         return await asyncio.to_thread(lambda: {ids[hit["_id"]]: chunk_of(hit["_source"]) for hit in hits})
@@ -441,13 +239,3 @@ async def _with_ties(found: Callable[[int], Awaitable[list[Hit]]], limit: int, *
         if len(hits) < count or count == MAX_LIMIT or hits[-1][1]["_score"] < hits[limit - 1][1]["_score"]:
             return hits
         count = min(4 * count, MAX_LIMIT)
-
-
-def _bm25(weights: Mapping[str, float], words: Sequence[str], average_length: float) -> float:
-    base = K1 * (1 - B + B * len(words) / average_length)
-    counted = Counter(word for word in words if word in weights)
-    return sum(weights[word] * frequency / (frequency + base) for word, frequency in counted.items())
-
-
-def _best(scored: Sequence[Scored], limit: int) -> list[Scored]:
-    return sorted(scored, key=lambda hit: (-hit.score, hit.key))[:limit]

@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ...documents import DocumentSummary
 from ...errors import StoreError
 from ...filters import FilterLike, matches
-from .._shared.heads import Head, Name, runs_of
+from .._shared.groups import at_most, grouped
+from .._shared.heads import Head, Name, check_indexes, runs_of
+from .._shared.prepared import NewDocument, by_document
 from .._shared.records import Prepared
 from .client import CONFLICT, Action
+from .reads import Reader
 from .schema import (
     HEAD_ID,
     IS_CHUNK,
@@ -28,7 +30,6 @@ from .schema import (
     head_of_chunks,
     new_version,
 )
-from .view import Reader
 
 _ATTEMPTS = 50
 _GROUP_CHUNKS = 1_000
@@ -37,34 +38,19 @@ _GROUP_DOCUMENTS = 200
 _LEFTOVER_S = 3_600
 
 
-@dataclass(frozen=True)
-class PreparedDocument:
-    """A document as it is written."""
-
-    summary: DocumentSummary
-    chunks: list[ChunkDocument]
-    """By index, each once."""
-    given: bool
-    """Whether the summary was passed to `replace`; else it follows the chunk with the lowest index."""
-
-    @property
-    def name(self) -> Name:
-        return self.summary.scope, self.summary.document_id
+PreparedDocument = NewDocument[ChunkDocument]
 
 
 def prepare_documents(
     summaries: Sequence[DocumentSummary], prepared: Prepared, *, given: bool
 ) -> list[PreparedDocument]:
-    """Everything that needs no server, for a worker thread."""
-    chunks: dict[Name, list[ChunkDocument]] = {(summary.scope, summary.document_id): [] for summary in summaries}
-    for record, vector in zip(prepared.records, prepared.matrix, strict=True):
-        chunks[record.scope, record.document_id].append(ChunkDocument.of(record, vector.tolist()))
-    return [
-        PreparedDocument(
-            summary, sorted(chunks[summary.scope, summary.document_id], key=lambda chunk: chunk.index), given
-        )
-        for summary in summaries
-    ]
+    """Everything that needs no server, for a worker thread.
+
+    Raises: RecordError: a chunk index is too high.
+    """
+    check_indexes(prepared.records)
+    found = by_document(summaries, prepared, lambda record, vector: ChunkDocument.of(record, vector.tolist()))
+    return [NewDocument(summary, chunks, given) for summary, chunks in found]
 
 
 class Writer:
@@ -280,14 +266,4 @@ def _metadata(head: Stored) -> Mapping[str, object]:
 
 def _groups(documents: Sequence[PreparedDocument]) -> Iterator[list[PreparedDocument]]:
     """Documents that are published together."""
-    group: list[PreparedDocument] = []
-    chunks = 0
-    for document in documents:
-        full = len(group) == _GROUP_DOCUMENTS or chunks + len(document.chunks) > _GROUP_CHUNKS
-        if group and full:
-            yield group
-            group, chunks = [], 0
-        group.append(document)
-        chunks += len(document.chunks)
-    if group:
-        yield group
+    return grouped(documents, at_most(_GROUP_DOCUMENTS), (lambda document: len(document.chunks), _GROUP_CHUNKS))

@@ -6,14 +6,15 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Self, TypeVar, get_args
+from typing import Any, Literal, Self, TypeVar, get_args
 
 from ...documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
 from ...errors import ConfigurationError, LimitExceededError
 from ...filters import FilterLike
 from .._shared.driver import run_steps
-from .._shared.records import closed_store, prepare_records, prepare_replace, unique_ids, unknown_collection
-from ..base import NATIVE, Capability, CollectionInfo, RetrieveRequest, StoreHealth, VectorStoreBase
+from .._shared.records import closed_store, existing, prepare_records, prepare_replace, unique_ids
+from ..base import CollectionInfo, RetrieveRequest, StoreHealth
+from ..native import NativeStoreBase
 from .table import Batch, Table
 
 Distance = Literal["Cosine", "Dot", "Euclid", "Manhattan"]
@@ -26,14 +27,12 @@ _QUICK_CHUNKS = 16
 _QUICK_CHARACTERS = 30_000
 
 
-class MemoryStore(VectorStoreBase):
+class MemoryStore(NativeStoreBase):
     """Exact search over vectors in memory, BM25 with live statistics, every capability. Lost at exit.
 
     Closing keeps the data, and entering again shows them; blocks may be nested. Safe for concurrent tasks and threads:
     a reader sees the state before or after a write.
     """
-
-    capabilities: ClassVar[frozenset[Capability]] = NATIVE
 
     def __init__(self, *, distance: Distance = "Cosine", max_chunks: int | None = None) -> None:
         """
@@ -64,9 +63,6 @@ class MemoryStore(VectorStoreBase):
 
     # --- collections ---
 
-    async def create_collection(self, name: str, dimensions: int) -> None:
-        await self.open_collection(name, dimensions)
-
     async def open_collection(self, name: str, dimensions: int, *, fingerprint: str | None = None) -> CollectionInfo:
         self._check_open()
         fresh = CollectionInfo(name=name, dimensions=dimensions, fingerprint=fingerprint, distance=self._distance)
@@ -78,10 +74,6 @@ class MemoryStore(VectorStoreBase):
     async def delete_collection(self, name: str) -> None:
         self._check_open()
         self._tables.pop(name, None)
-
-    async def has_collection(self, name: str) -> bool:
-        self._check_open()
-        return name in self._tables
 
     async def collection_info(self, name: str) -> CollectionInfo | None:
         self._check_open()
@@ -129,9 +121,6 @@ class MemoryStore(VectorStoreBase):
 
         return await self._write(table, prepare, write, quick=_is_small(records))
 
-    async def delete(self, collection: str, document_id: str, metadata_filter: FilterLike | None = None) -> int:
-        return await self.delete_documents(collection, [document_id], metadata_filter)
-
     async def delete_documents(
         self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None
     ) -> int:
@@ -153,16 +142,6 @@ class MemoryStore(VectorStoreBase):
         )
 
     # --- reading ---
-
-    async def search(
-        self,
-        collection: str,
-        query_vector: Sequence[float],
-        top_k: int = 5,
-        metadata_filter: FilterLike | None = None,
-    ) -> list[VectorSearchResult]:
-        request = RetrieveRequest(vectors=[query_vector], limit=top_k, metadata_filter=metadata_filter)
-        return await self.retrieve(collection, request)
 
     async def retrieve(self, collection: str, request: RetrieveRequest) -> list[VectorSearchResult]:
         table = self._table(collection)
@@ -252,10 +231,7 @@ class MemoryStore(VectorStoreBase):
 
     def _table(self, collection: str) -> Table:
         self._check_open()
-        table = self._tables.get(collection)
-        if table is None:
-            raise unknown_collection(collection)
-        return table
+        return existing(self._tables.get(collection), collection)
 
     def _check_open(self) -> None:
         if self._depth <= 0:

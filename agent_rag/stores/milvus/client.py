@@ -19,7 +19,6 @@ from ..._extras import needs
 from ...errors import CollectionNotFoundError, StoreError, StoreLockedError, StoreUnavailableError, redact
 from .._shared.records import closed_store
 from .schema import (
-    ALWAYS,
     CONTENT,
     DENSE,
     DOCUMENT_HASH,
@@ -35,6 +34,8 @@ from .schema import (
     TERMS,
     TEXT_TOKENS,
     TOKEN_LIST,
+    VALUE_COLUMNS,
+    MilvusInfo,
     row_bytes,
 )
 
@@ -49,6 +50,7 @@ MAX_LIMIT = 16_384
 _UNAVAILABLE_CODES = frozenset({2})
 _MISSING_CODES = frozenset({4, 100})
 _NUMBER_SPACE = 2**62 + 1
+_ALL_LISTS = 65_536
 
 _log = logging.getLogger(__name__)
 _open_paths: set[Path] = set()
@@ -65,6 +67,7 @@ class MilvusOptions:
     batch_size: int
     timeout_s: float
     token: SecretStr | None
+    keyword: bool = True
     client_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -86,6 +89,7 @@ class Connection:
         self._path = Path(options.uri).absolute()
         self._loaded: set[str] = set()
         self._growing: Counter[str] = Counter()
+        self._has_snapshots: bool | None = None
 
     # --- opening ---
 
@@ -113,7 +117,7 @@ class Connection:
         client, self._client = self._client, None
         if client is None:
             return
-        self._loaded, self._growing = set(), Counter()
+        self._loaded, self._growing, self._has_snapshots = set(), Counter(), None
         client.close()
         if self.options.is_local:
             from milvus_lite.server_manager import server_manager_instance
@@ -161,6 +165,16 @@ class Connection:
             "check the address and that the server runs"
         )
 
+    @property
+    def has_snapshots(self) -> bool:
+        """Whether a search at an address sees the rows of one moment, as it does on a Milvus server.
+
+        Milvus Lite 3.2 reads the rows first and what was deleted at the end, and both change meanwhile.
+        """
+        if self._has_snapshots is None:
+            self._has_snapshots = "lite" not in str(self.call("get_server_version"))
+        return self._has_snapshots
+
     # --- rows ---
 
     def upsert(self, collection: str, rows: Sequence[Mapping[str, Any]], *, partial: bool = False) -> None:
@@ -205,7 +219,7 @@ class Connection:
 
     def count(self, collection: str, condition: str = "") -> int:
         self._settle(collection)
-        condition = condition or ALWAYS
+        # Without a condition Milvus Lite counts ids; with one it reads every row that matches, 60 microseconds each.
         (row,) = self.call("query", collection, filter=condition, output_fields=["count(*)"], **self._strong)
         return int(row["count(*)"])
 
@@ -241,7 +255,7 @@ class Connection:
             limit=limit,
             filter=condition,
             output_fields=list(fields),
-            search_params={"metric_type": metric},
+            search_params={"metric_type": metric, **({"params": {"nprobe": _ALL_LISTS}} if self._is_exact else {})},
             **self._strong,
         )
         found = {hit[ID]: {ID: hit[ID], "distance": hit["distance"], **hit["entity"]} for hit in hits}
@@ -280,19 +294,22 @@ class Connection:
     def names(self) -> list[str]:
         return list(self.call("list_collections"))
 
-    def create_chunks(self, collection: str, dimensions: int) -> None:
+    def create_chunks(self, collection: str, info: MilvusInfo) -> None:
         schema, indexes = self._schema()
         data = self.pymilvus.DataType
-        if dimensions:
-            schema.add_field(DENSE, data.FLOAT_VECTOR, dim=dimensions)
+        if info.dimensions:
+            schema.add_field(DENSE, data.FLOAT_VECTOR, dim=info.dimensions)
             indexes.add_index(DENSE, index_type=self._dense_index, metric_type=self.options.metric_type)
         schema.add_field(HEAD_OF, data.VARCHAR, max_length=64)
-        schema.add_field(SPARSE, data.SPARSE_FLOAT_VECTOR)
-        indexes.add_index(SPARSE, index_type="SPARSE_INVERTED_INDEX", metric_type="IP")
+        if info.is_sparse:
+            schema.add_field(SPARSE, data.SPARSE_FLOAT_VECTOR)
+            indexes.add_index(SPARSE, index_type="SPARSE_INVERTED_INDEX", metric_type="IP")
         self._add_texts(schema, CONTENT)
         if self.options.is_local:
             for column in NUMBER_COLUMNS:
                 schema.add_field(column, data.DOUBLE)
+            for column in VALUE_COLUMNS:
+                schema.add_field(column, data.INT64)
         else:
             schema.add_field(TERMS, data.ARRAY, element_type=data.INT64, max_capacity=4_096)
             indexes.add_index(TERMS, index_type="INVERTED")
@@ -309,10 +326,28 @@ class Connection:
         self._create(collection, schema, indexes)
 
     @property
+    def _is_exact(self) -> bool:
+        """Whether the vectors have the exact index of a local file."""
+        return self.options.is_local and self.options.index_type == "AUTOINDEX"
+
+    @property
     def _dense_index(self) -> str:
-        # Milvus Lite reads all rows of a search anyway, so an exact one costs nothing.
-        index = self.options.index_type
-        return "FLAT" if self.options.is_local and index == "AUTOINDEX" else index
+        return "FLAT" if self._is_exact else self.options.index_type
+
+    def index_vectors(self, collection: str) -> None:
+        """Let faiss compare the vectors of a local file instead of numpy: as exact, as all are in one list, and 0.2 ms
+        instead of 10 ms for 10,000."""
+        if not self._is_exact:
+            return
+        self.call("release_collection", collection)
+        if DENSE in self.call("list_indexes", collection):  # else a crash left it so
+            self.call("drop_index", collection, f"{DENSE}_idx")  # by another name Milvus Lite drops them all
+        index = self.pymilvus.MilvusClient.prepare_index_params()
+        # Twice `params`, since pymilvus takes the first one off and Milvus Lite reads the second one.
+        one_list = {"params": {"nlist": 1}}
+        index.add_index(DENSE, index_type="IVF_FLAT", metric_type=self.options.metric_type, params=one_list)
+        self.call("create_index", collection, index, sync=False)
+        self.call("load_collection", collection)
 
     def _schema(self) -> tuple[Any, Any]:
         data = self.pymilvus.DataType

@@ -12,12 +12,14 @@ import numpy as np
 from ...documents import DocumentSummary
 from ...filters import FilterLike, as_filter, matches
 from .._shared.heads import Head, Name, Table
+from .._shared.versions import Changed
 from .client import Connection
 from .schema import (
     DOCUMENT_HASH,
     FREQUENCIES,
     HEAD,
     ID,
+    REMOVALS_ID,
     SUMMARY,
     TERMS,
     MilvusDialect,
@@ -26,6 +28,7 @@ from .schema import (
     document_hash,
     head_row_id,
     heads_of,
+    removals_row,
     stored_of_row,
     summary_of_row,
     unpack_frequencies,
@@ -71,6 +74,13 @@ class Heads(Protocol):
     def changed(self, new: Mapping[Name, Published], gone: Iterable[Name], terms: Counter[int]) -> None:
         """Called after a write: what is there now, names that are gone, and what changed in the number of chunks by
         term."""
+
+    def removing(self) -> None:
+        """Called between writing the heads of new versions and removing the rows of those before."""
+
+    def removals(self) -> str:
+        """What is another text after each call of `removing`, of any process; a search between two equal ones cannot
+        have missed a document that was replaced. Always the same where a search sees one moment anyway."""
 
     @property
     def chunks(self) -> int: ...
@@ -139,6 +149,12 @@ class LocalHeads:
             self._table.put(name, published.head)
             self._summaries[name] = published.summary.model_dump_json()
         self._table.count_terms(terms, 1)
+
+    def removing(self) -> None:
+        """Reads and writes of this process take turns."""
+
+    def removals(self) -> str:
+        return ""
 
     @property
     def chunks(self) -> int:
@@ -219,6 +235,16 @@ class RemoteHeads:
     def changed(self, new: Mapping[Name, Published], gone: Iterable[Name], terms: Counter[int]) -> None:
         self._statistics = None
 
+    def removing(self) -> None:
+        if not self._connection.has_snapshots:
+            self._connection.upsert(self._heads, [removals_row()])
+
+    def removals(self) -> str:
+        if self._connection.has_snapshots:
+            return ""
+        rows = self._connection.get(self._heads, [REMOVALS_ID], [HEAD])
+        return "".join(rows[0][HEAD]) if rows else ""
+
     @property
     def chunks(self) -> int:
         """Counted at each call."""
@@ -235,12 +261,19 @@ class RemoteHeads:
         return tokens / indexed if indexed else 1.0
 
     def frequencies(self, terms: Iterable[int]) -> Mapping[int, int]:
+        """Raises: Changed: rows were removed while they were counted; a count that is too low would be kept."""
         self._fresh()
-        for term in terms:
-            if term not in self._frequencies:
-                condition = f"array_contains({TERMS}, {term})"
-                self._frequencies[term] = self._connection.count(self._chunks, condition)
-        return self._frequencies
+        known = self._frequencies  # other threads may put another one there
+        unknown = [term for term in terms if term not in known]
+        if unknown:
+            before = self.removals()
+            counted = {
+                term: self._connection.count(self._chunks, f"array_contains({TERMS}, {term})") for term in unknown
+            }
+            if self.removals() != before:
+                raise Changed
+            known.update(counted)
+        return known
 
     def _fresh(self) -> tuple[int, int, int]:
         """Chunks, chunks with tokens, tokens."""

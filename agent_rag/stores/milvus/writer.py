@@ -22,9 +22,9 @@ from .client import Connection
 from .heads import Heads, Published
 from .schema import (
     FREQUENCIES,
+    HEAD_OF,
     ID,
     NUMBER,
-    NUMBER_COLUMNS,
     SPARSE,
     TERMS,
     MilvusInfo,
@@ -35,14 +35,14 @@ from .schema import (
     head_row,
     head_row_id,
     info_row,
+    local_columns,
     new_number,
-    number_columns,
-    number_keys,
     parse_row_id,
     sparse_of_row,
     sparse_row,
     stored_terms,
     unpack_frequencies,
+    with_columns,
 )
 from .view import Reader
 
@@ -50,6 +50,8 @@ _HISTORY = 16
 _GROUP_CHUNKS = 256
 _DRIFT = 1.2
 _PAGE = 500
+# Below, an index saves nothing, and faiss prints a warning when it makes one of less than 39 rows.
+_INDEX_FROM = 5_000
 
 
 class Writer:
@@ -59,7 +61,7 @@ class Writer:
         self._reader = reader
         self._connection: Connection = reader.connection
         self._heads: Heads = reader.heads
-        self._keeps_frequencies = not reader.heads.is_shared
+        self._keeps_frequencies = reader.info.keyword and not reader.heads.is_shared
 
     @property
     def _info(self) -> MilvusInfo:
@@ -127,19 +129,15 @@ class Writer:
         average = info.weight_average
         if lengths and not average:
             average = storable_average(sum(lengths) / len(lengths))
-        columns = dict(info.number_columns)
+        changed = info.model_copy(update={"weight_average": average})
         if not self._heads.is_shared:
-            keys = {key for document in documents for chunk in document.chunks for key in number_keys(chunk.payload)}
-            free = [column for column in NUMBER_COLUMNS if column not in columns.values()]
-            columns |= dict(zip(sorted(keys - columns.keys()), free, strict=False))
-        if (average, columns) != (info.weight_average, info.number_columns):
-            self._save(average, columns)
+            changed = with_columns(changed, [chunk.payload for document in documents for chunk in document.chunks])
+        if changed != info:
+            self._save(changed)
 
-    def _save(self, average: float, columns: dict[str, str]) -> None:
-        changed = self._info.model_copy(update={"weight_average": average, "number_columns": columns})
-        self._connection.upsert(self._reader.heads_name, [info_row(changed)])
-        self._info.weight_average, self._info.number_columns = average, columns
-        self._reader.dialect.columns = columns
+    def _save(self, info: MilvusInfo) -> None:
+        self._connection.upsert(self._reader.heads_name, [info_row(info)])
+        self._reader.take(info)
 
     def _publish(self, group: Sequence[PreparedDocument]) -> Steps[int]:
         numbers = {document.name: new_number() for document in group}
@@ -187,6 +185,8 @@ class Writer:
                 for name, head in heads.items()
                 if name not in after or head.number not in (after[name].head.number, *after[name].history)
             ]
+        if before:
+            self._heads.removing()
         self._delete_rows([*before.values(), *lost])
 
     def _delete_rows(self, versions: Iterable[Stored]) -> None:
@@ -195,13 +195,13 @@ class Writer:
         self._connection.delete(self._reader.chunks_name, ids)
 
     def _rows(self, name: Name, number: int, chunks: Sequence[PreparedChunk]) -> Iterator[dict[str, Any]]:
-        average, columns = self._info.weight_average or 1.0, self._info.number_columns
         for chunk in chunks:
-            row = chunk_row(name, number, chunk, average)
+            row = chunk_row(name, number, chunk, self._info)
             if self._heads.is_shared:
                 row[TERMS] = stored_terms(chunk)
             else:
-                row |= number_columns(chunk, columns)
+                # pymilvus looks at every character of a text; here the number alone tells the document.
+                row |= {HEAD_OF: "", **local_columns(chunk, self._info)}
             yield row
 
     # --- adding to a document ---
@@ -210,7 +210,7 @@ class Writer:
         """Put chunks into a document that is there."""
         head = stored.head
         replaced = [chunk.index for chunk in document.chunks if head.has(chunk.index)]
-        ids = [chunk_row_id(head.number, index) for index in replaced]
+        ids = [chunk_row_id(head.number, index) for index in replaced if self._info.is_sparse]
         old = decode(sparse_of_row(row) for row in self._connection.get(self._reader.chunks_name, ids, [SPARSE]))
         for piece in self._connection.pieces(list(self._rows(document.name, head.number, document.chunks))):
             self._connection.upsert(self._reader.chunks_name, piece)
@@ -249,9 +249,16 @@ class Writer:
         return found
 
     def _tidy(self) -> Steps[None]:
-        """Compute the weights anew when the average length has moved far from theirs; not beside other writers."""
-        average, used = self._heads.average_length if not self._heads.is_shared else 0.0, self._info.weight_average
-        if self._heads.is_shared or not self._heads.indexed or used / _DRIFT <= average <= used * _DRIFT:
+        """Compute the weights anew when the average length has moved far from theirs, and index the vectors once there
+        are many; not beside other writers."""
+        if self._heads.is_shared:
+            return
+        if not self._info.is_indexed and self._info.dimensions and self._heads.chunks >= _INDEX_FROM:
+            self._connection.index_vectors(self._reader.chunks_name)
+            self._save(self._info.model_copy(update={"is_indexed": True}))
+            yield
+        average, used = self._heads.average_length, self._info.weight_average
+        if not self._heads.indexed or used / _DRIFT <= average <= used * _DRIFT:
             return
         average = storable_average(average)
         stored = self._heads.by_name(self._heads.names())
@@ -261,7 +268,7 @@ class Writer:
             changed = [{ID: row[ID], SPARSE: _reweighed(row, average)} for row in rows]
             self._connection.upsert(self._reader.chunks_name, changed, partial=True)
             yield
-        self._save(average, self._info.number_columns)
+        self._save(self._info.model_copy(update={"weight_average": average}))
 
 
 def _reweighed(row: Mapping[str, Any], average: float) -> dict[int, float]:

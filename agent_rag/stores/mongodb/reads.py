@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 from ...documents import ChunkKey, DocumentSummary, VectorRecord
 from ...filters import FilterLike, matches
+from .._shared.groups import at_most, grouped
+from .._shared.heads import Name
 from .client import Connection
-from .schema import CHUNK, HEAD, LOG, Document, Name, head_id, record_of, summary_of, table_name, where
+from .schema import CHUNK, HEAD, LOG, Document, head_id, record_of, summary_of, table_name, where
 
 _HEAD = {"kind": 1, "parts": 1, "scope": 1, "document_id": 1, "chunk_count": 1}
 _RECORD = {"kind": 1, "part": 1, "scope": 1, "document_id": 1, "index": 1, "chunk": 1}
@@ -127,13 +129,5 @@ def _chunks_of(name: Name) -> Document:
 
 def _groups(sizes: Sequence[tuple[Name, int]], most: int) -> Iterator[list[Name]]:
     """Documents with at most `most` chunks together; a larger one comes alone."""
-    group: list[Name] = []
-    chunks = 0
-    for name, count in sizes:
-        if group and (chunks + count > most or len(group) == _NAMES):
-            yield group
-            group, chunks = [], 0
-        group.append(name)
-        chunks += count
-    if group:
-        yield group
+    for group in grouped(sizes, at_most(_NAMES), (lambda item: item[1], most)):
+        yield [name for name, _ in group]

@@ -31,14 +31,14 @@ from ..._extras import needs
 from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord
 from ...filters import FilterLike
 from .._shared.filter_tokens import EVERY, Both, Condition, Either, Has, Lacks, condition_of, tokens_of
+from .._shared.heads import Name
 from .._shared.payload import parse_chunk
+from .._shared.prepared import by_document
 from .._shared.records import Prepared
 from .._shared.words import words_of
 from ..base import CollectionInfo
 
 Document = dict[str, Any]
-Name = tuple[str, str]
-"""``(scope, document id)``."""
 
 INFO_ID = "info"
 INFO, HEAD, CHUNK, LOG = "info", "head", "chunk", "log"
@@ -161,12 +161,8 @@ class NewDocument:
 
 def new_documents(summaries: Sequence[DocumentSummary], prepared: Prepared, *, given: bool) -> list[NewDocument]:
     """Everything about the documents that needs no server: tokens, words, JSON. For a worker thread."""
-    chunks: dict[Name, list[ChunkDocument]] = {(summary.scope, summary.document_id): [] for summary in summaries}
-    for record, row in zip(prepared.records, prepared.matrix, strict=True):
-        chunks[record.scope, record.document_id].append(ChunkDocument.of(record, row))
     found = []
-    for summary in summaries:
-        own = sorted(chunks[summary.scope, summary.document_id], key=lambda chunk: chunk.index)
+    for summary, own in by_document(summaries, prepared, ChunkDocument.of):
         parts = {uuid.uuid4().hex: own[start : start + PART_CHUNKS] for start in range(0, len(own), PART_CHUNKS)}
         found.append(NewDocument(summary, parts, given))
     return found

@@ -18,9 +18,10 @@ from ...documents import Chunk, ChunkKey, VectorSearchResult
 from ...errors import StoreError
 from ...filters import FilterLike
 from ...retrieval.lexical import idf
-from .._shared.driver import run_steps_async
+from .._shared.driver import best, run_steps_async
 from .._shared.exact_scores import bm25, similarities
 from .._shared.records import Vector, query_vector
+from .._shared.statistics import Statistics
 from .._shared.versions import Changed
 from .._shared.words import words_of
 from ..base import CollectionInfo, Get, Keyword, Nearest, RetrieveRequest, Scored, Step
@@ -41,7 +42,6 @@ from .schema import (
 )
 
 _PATIENCE_S = 10.0
-_STATISTICS_S = 30.0
 _MAX_CANDIDATES = 10_000
 _MAX_WORDS = 500
 _PAGE = 1_000
@@ -52,28 +52,14 @@ _ROUGHLY = 0.9
 _KEY = {"scope": 1, "document_id": 1, "index": 1}
 
 
-class Statistics:
-    """What BM25 needs of a collection: kept until this store writes, at most 30 s."""
-
-    def __init__(self, indexed: int, tokens: int) -> None:
-        self.indexed = indexed
-        self.average_length = tokens / indexed if indexed else 1.0
-        self.frequency: dict[str, int] = {}
-        self._since = time.monotonic()
-
-    @property
-    def is_fresh(self) -> bool:
-        return time.monotonic() - self._since < _STATISTICS_S
-
-    @classmethod
-    async def ask(cls, connection: Connection, name: str) -> Statistics:
-        total = {"$group": {"_id": None, "indexed": {"$sum": "$indexed"}, "tokens": {"$sum": "$tokens_total"}}}
-        rows = await connection.rows(table_name(name), [{"$match": {"kind": HEAD}}, total])
-        return cls(rows[0]["indexed"], rows[0]["tokens"]) if rows else cls(0, 0)
+async def ask_statistics(connection: Connection, name: str) -> Statistics[str]:
+    total = {"$group": {"_id": None, "indexed": {"$sum": "$indexed"}, "tokens": {"$sum": "$tokens_total"}}}
+    rows = await connection.rows(table_name(name), [{"$match": {"kind": HEAD}}, total])
+    return Statistics(rows[0]["indexed"], rows[0]["tokens"]) if rows else Statistics(0, 0)
 
 
 async def search(
-    connection: Connection, info: CollectionInfo, request: RetrieveRequest, statistics: Statistics | None
+    connection: Connection, info: CollectionInfo, request: RetrieveRequest, statistics: Statistics[str] | None
 ) -> list[VectorSearchResult]:
     """Run `request`, again from the start when what it found does not count any more.
 
@@ -102,7 +88,7 @@ async def search(
 class View:
     """One attempt at a search, without the parts that are in the log at its beginning."""
 
-    def __init__(self, connection: Connection, info: CollectionInfo, statistics: Statistics | None) -> None:
+    def __init__(self, connection: Connection, info: CollectionInfo, statistics: Statistics[str] | None) -> None:
         self._connection = connection
         self._info = info
         self._table = connection.table(table_name(info.name))
@@ -182,7 +168,7 @@ class View:
             count *= 4
         if cosine and not missing and (len(scored) < limit or scored[limit - 1].score <= 0):
             scored += await self._zeros(limit, metadata_filter)
-        return _best(scored, limit)
+        return best(scored, limit)
 
     async def _vector_rows(self, query: Vector, count: int, metadata_filter: FilterLike | None) -> list[Document]:
         candidates = max(count, min(_MAX_CANDIDATES, max(self._connection.options.num_candidates, 20 * count)))
@@ -239,7 +225,7 @@ class View:
         rows = await self._by_key(keys, "vector")
         query = query_vector(self._info.name, self._info.dimensions, vector)
         scores = similarities(self._info.distance, query, matrix_of([row["vector"] for row in rows]))
-        return _best([Scored(key_of(row), float(score)) for row, score in zip(rows, scores, strict=True)], len(rows))
+        return best([Scored(key_of(row), float(score)) for row, score in zip(rows, scores, strict=True)], len(rows))
 
     # --- words ---
 
@@ -256,7 +242,7 @@ class View:
             return bm25(counted, counted.total(), weights, average)
 
         scored = await asyncio.to_thread(lambda: [Scored(key_of(row), score(row)) for row in rows])
-        return _best([hit for hit in scored if hit.score > 0], limit)
+        return best([hit for hit in scored if hit.score > 0], limit)
 
     async def _weights(self, counted: Counter[str]) -> dict[str, float]:
         """Query frequency times idf; the rarest words where there are too many."""
@@ -337,7 +323,3 @@ class View:
         for row in rows:
             self._ids[key_of(row)] = row["_id"]
             self._seen[row["_id"]] = None
-
-
-def _best(hits: Sequence[Scored], limit: int) -> list[Scored]:
-    return sorted(hits, key=lambda hit: (-hit.score, hit.key))[:limit]

@@ -1,4 +1,4 @@
-"""Writing to one collection in MongoDB; `_mongodb_schema` explains the protocol."""
+"""Writing to one collection in MongoDB; `schema` explains the protocol."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ...errors import CollectionNotFoundError, StoreError, StoreUnavailableError
+from .._shared.groups import at_most, grouped, slices
 from ..base import CollectionInfo
 from .client import Connection
 from .schema import (
@@ -31,8 +32,6 @@ from .schema import (
     summary_fields,
     table_name,
 )
-
-T = TypeVar("T")
 
 # Small enough that encoding one stops the event loop for a few milliseconds only; a message holds 48 MB.
 _PIECE_BYTES = 1_000_000
@@ -56,14 +55,14 @@ class Writer:
         """Publish whole documents, up to 500 at one moment. Returns the number of chunks they had before."""
         before = 0
         async with self._staged(documents):
-            for group in _slices(documents, _HEADS):
+            for group in slices(documents, _HEADS):
                 before += await self._publish(group, replacing=True)
         return before
 
     async def insert(self, documents: Sequence[NewDocument]) -> None:
         """Add chunks to documents, and make those that are not there."""
         async with self._staged(documents):
-            for group in _slices(documents, _HEADS):
+            for group in slices(documents, _HEADS):
                 await self._publish(group, replacing=False)
 
     async def delete(self, query: Document) -> list[HeadDocument]:
@@ -71,7 +70,7 @@ class Writer:
         await self._sweep()
         ids = [row["_id"] async for row in self._table.find({"kind": HEAD, **query}, {"_id": 1})]
         removed: list[HeadDocument] = []
-        for group in _slices(ids, _HEADS):
+        for group in slices(ids, _HEADS):
 
             async def work(session: Any, group: Sequence[str] = group) -> list[HeadDocument]:
                 found = await self._heads({"_id": {"$in": list(group)}, **query}, session)
@@ -95,7 +94,7 @@ class Writer:
         parts = {part: chunks for document in documents for part, chunks in document.parts.items()}
         entries = [log_entry(part, document.name, dead=False) for document in documents for part in document.parts]
         try:
-            for group in _slices(entries, _PARTS):
+            for group in slices(entries, _PARTS):
                 await self._table.insert_many(list(group), ordered=False)
             for piece in _pieces(documents):
                 await self._table.insert_many(piece, ordered=False)
@@ -203,7 +202,7 @@ class Writer:
         """Add parts to a document; chunks that they overwrite go, and everything is counted anew."""
         indexes = [chunk.index for chunk in document.chunks]
         one = head_id(head.name)
-        for some in _slices(indexes, _PARTS):
+        for some in slices(indexes, _PARTS):
             overwritten = {"part": {"$in": head.parts}, "head": one, "index": {"$in": list(some)}}
             await self._table.delete_many(overwritten, session=session)
         parts = [*head.parts, *document.parts]
@@ -241,7 +240,7 @@ class Writer:
 
     async def _purge(self, parts: Sequence[str]) -> None:
         """Remove the chunks of parts that no head names, then their log entries."""
-        for group in _slices(parts, _PARTS):
+        for group in slices(parts, _PARTS):
             await self._table.delete_many({"part": {"$in": list(group)}, "kind": CHUNK})
             await self._table.delete_many({"_id": {"$in": [log_id(part) for part in group]}})
 
@@ -259,35 +258,12 @@ class Writer:
             await self._purge([row["part"] async for row in self._table.find(still, {"part": 1})])
 
 
-def _slices(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
-
-
 def _groups_of_parts(sizes: Mapping[str, int]) -> Iterator[list[str]]:
     """Parts with at most 1,000 chunks together."""
-    group: list[str] = []
-    chunks = 0
-    for part, size in sizes.items():
-        if group and chunks + size > PART_CHUNKS:
-            yield group
-            group, chunks = [], 0
-        group.append(part)
-        chunks += size
-    if group:
-        yield group
+    return grouped(sizes, (lambda part: sizes[part], PART_CHUNKS))
 
 
 def _pieces(documents: Iterable[NewDocument]) -> Iterator[list[Document]]:
-    piece: list[Document] = []
-    size = 0
-    for document in documents:
-        for part, chunks in document.parts.items():
-            for chunk in chunks:
-                if piece and (len(piece) == _PIECE_DOCUMENTS or size + chunk.size > _PIECE_BYTES):
-                    yield piece
-                    piece, size = [], 0
-                piece.append(chunk.in_part(part))
-                size += chunk.size
-    if piece:
-        yield piece
+    chunks = ((part, chunk) for document in documents for part, chunks in document.parts.items() for chunk in chunks)
+    for piece in grouped(chunks, at_most(_PIECE_DOCUMENTS), (lambda item: item[1].size, _PIECE_BYTES)):
+        yield [chunk.in_part(part) for part, chunk in piece]

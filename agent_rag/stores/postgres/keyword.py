@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import ConfigurationError
 from ...retrieval.lexical import K1, B, counts, idf, tokenize
+from .._shared.records import without_keyword
 from .connection import Session
 from .copy import term_key
 from .filters import Values
@@ -23,10 +23,7 @@ async def term_weights(session: Session, collection: Collection, text: str) -> d
     Raises: ConfigurationError: the collection has no keyword index.
     """
     if not collection.keyword:
-        raise ConfigurationError(
-            f"collection {collection.info.name!r} was created with keyword=False and has no keyword index; "
-            "ingest into a new collection with keyword=True"
-        )
+        raise without_keyword(collection.info.name)
     terms = await asyncio.to_thread(_terms, text)
     if not terms or not collection.worded:
         return {}

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord
 from ...filters import FilterLike
 from ...filters.plan import plan
+from .._shared.groups import grouped
 from .connection import Session
 from .filters import Values, where
 from .schema import Collection
@@ -124,16 +125,8 @@ async def _document_order(session: Session, collection: Collection) -> list[tupl
 
 def _pages(documents: Sequence[tuple[int, int]], size: int) -> Iterator[list[int]]:
     """Row ids of consecutive documents that have at most `size` chunks together; a larger document is alone."""
-    page: list[int] = []
-    chunks = 0
-    for number, held in documents:
-        if page and chunks + held > size:
-            yield page
-            page, chunks = [], 0
-        page.append(number)
-        chunks += held
-    if page:
-        yield page
+    for page in grouped(documents, (lambda document: document[1], size)):
+        yield [number for number, _ in page]
 
 
 async def _page_of(

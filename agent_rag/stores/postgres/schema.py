@@ -128,9 +128,7 @@ CREATE TABLE IF NOT EXISTS {names.collections} (
 """
 
 
-def collection_ddl(
-    names: Names, collection: int, dimensions: int, engine: Engine, *, keyword: bool, vector: str
-) -> str:
+def collection_ddl(names: Names, collection: int, dimensions: int, *, keyword: bool, vector: str) -> str:
     """Statements that make the tables of a collection.
 
     Args:

@@ -147,7 +147,6 @@ class Schema:
                     self._options.names,
                     row["id"],
                     dimensions,
-                    engine,
                     keyword=self._options.keyword,
                     vector=column_type(dimensions, engine, extension),
                 )
@@ -177,7 +176,7 @@ def schema_script(names: Names, collections: Mapping[str, int], *, distance: str
             f"VALUES ({row});\n"
         )
         kind = column_type(dimensions, engine, extension)
-        parts.append(collection_ddl(names, number, dimensions, engine, keyword=keyword, vector=kind))
+        parts.append(collection_ddl(names, number, dimensions, keyword=keyword, vector=kind))
         index = index_ddl(made, extension) if engine == "pgvector" and extension is not None else None
         parts.append(f"{index};\n" if index else "")
     parts.append(f"SELECT setval(pg_get_serial_sequence('{names.collections}', 'id'), {max(1, len(collections))});\n")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, ClassVar, Literal, Self, TypeVar, get_args
+from typing import Any, Literal, Self, TypeVar, get_args
 
 from pydantic import SecretStr
 
@@ -15,7 +13,8 @@ from ...documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchRe
 from ...errors import ConfigurationError
 from ...filters import FilterLike
 from .._shared.records import REPLACED, closed_store, heads_of, prepare_records, prepare_replace, unique_ids
-from ..base import NATIVE, Capability, CollectionInfo, RetrieveRequest, StoreHealth, VectorStoreBase
+from ..base import CollectionInfo, RetrieveRequest, StoreHealth
+from ..native import ConnectedStoreBase
 from . import reader as reader
 from .connection import Connections, Session
 from .schema import Collection, Names, load
@@ -31,15 +30,13 @@ Distance = Literal["Cosine", "Dot", "Euclid", "Manhattan"]
 T = TypeVar("T")
 
 
-class PostgresStore(VectorStoreBase):
+class PostgresStore(ConnectedStoreBase):
     """Records in PostgreSQL 13 or later; see docs/stores/postgres.md.
 
     With pgvector 0.8 vectors are searched by an HNSW index once a collection has more than `exact_below` chunks;
     without it every search compares all vectors in SQL. Every write is one transaction, every search one snapshot.
     Blocks may be nested; the outermost one opens and closes.
     """
-
-    capabilities: ClassVar[frozenset[Capability]] = NATIVE
 
     def __init__(
         self,
@@ -99,6 +96,7 @@ class PostgresStore(VectorStoreBase):
                 "without a server use PostgresStore.embedded('folder')"
             )
         needs("postgres", "asyncpg")
+        super().__init__()
         self._names = Names.of(table)
         secret = SecretStr(dsn) if isinstance(dsn, str) else dsn
         self._connections = Connections(secret, pool, pool_options or {}, timeout_s=timeout_s)
@@ -125,11 +123,8 @@ class PostgresStore(VectorStoreBase):
         self._seen: dict[str, Collection] = {}
         """As searches last saw them, to guess the best settings."""
         self._frequencies = FrequencyCache()
-        self._opening = asyncio.Lock()
-        self._depth = 0
         if not keyword:
-            # The class promises it, this object does not.
-            vars(self)["capabilities"] = NATIVE - {"keyword"}
+            self._without("keyword")
 
     @classmethod
     def embedded(cls, path: str | Path, **options: Any) -> Self:
@@ -173,28 +168,7 @@ class PostgresStore(VectorStoreBase):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(table={self._names.prefix!r})"
 
-    async def __aenter__(self) -> Self:
-        async with self._opening:
-            if self._depth == 0:
-                await self._open()
-            self._depth += 1
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        async with self._opening:
-            self._depth = max(0, self._depth - 1)
-            if self._depth == 0:
-                try:
-                    await self._upkeep.close(settle=exc_type is None)
-                finally:
-                    await self._close()
-
     # --- collections ---
-
-    async def create_collection(self, name: str, dimensions: int) -> None:
-        await self.open_collection(name, dimensions)
 
     async def open_collection(self, name: str, dimensions: int, *, fingerprint: str | None = None) -> CollectionInfo:
         self._check_open()
@@ -204,9 +178,6 @@ class PostgresStore(VectorStoreBase):
         self._check_open()
         await self._schema.drop(name)
         self._transactions.forget(name)
-
-    async def has_collection(self, name: str) -> bool:
-        return await self.collection_info(name) is not None
 
     async def collection_info(self, name: str) -> CollectionInfo | None:
         self._check_open()
@@ -245,9 +216,6 @@ class PostgresStore(VectorStoreBase):
         self._check_open()
         return (await self._transactions.publish(collection, prepare)).before
 
-    async def delete(self, collection: str, document_id: str, metadata_filter: FilterLike | None = None) -> int:
-        return await self.delete_documents(collection, [document_id], metadata_filter)
-
     async def delete_documents(
         self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None
     ) -> int:
@@ -273,16 +241,6 @@ class PostgresStore(VectorStoreBase):
         await self._upkeep.build_index(found)
 
     # --- reading ---
-
-    async def search(
-        self,
-        collection: str,
-        query_vector: Sequence[float],
-        top_k: int = 5,
-        metadata_filter: FilterLike | None = None,
-    ) -> list[VectorSearchResult]:
-        request = RetrieveRequest(vectors=[query_vector], limit=top_k, metadata_filter=metadata_filter)
-        return await self.retrieve(collection, request)
 
     async def retrieve(self, collection: str, request: RetrieveRequest) -> list[VectorSearchResult]:
         if request.texts and "keyword" not in self.capabilities:
@@ -362,6 +320,10 @@ class PostgresStore(VectorStoreBase):
         self._check_open()
         return await self._transactions.read(collection, work, settings=settings)
 
+    @property
+    def _is_open(self) -> bool:
+        return self._connections.is_open
+
     async def _open(self) -> None:
         dsn = await self._server.start() if self._server is not None else None
         try:
@@ -369,10 +331,16 @@ class PostgresStore(VectorStoreBase):
             await self._schema.open()
             self._upkeep.extension = self._schema.extension
         except BaseException:
-            await self._close()
+            await self._disconnect()
             raise
 
-    async def _close(self) -> None:
+    async def _close(self, *, failed: bool) -> None:
+        try:
+            await self._upkeep.close(settle=not failed)
+        finally:
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
         try:
             await self._connections.close()
         finally:

@@ -29,6 +29,7 @@ class RemoteOptions(BaseModel):
 
     url: str
     distance: str
+    keyword: bool
     timeout_s: float = Field(gt=0)
     api_key: SecretStr | None = None
     client_kwargs: Mapping[str, Any] | None = None

@@ -25,16 +25,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from ...documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
+from ...documents import ChunkKey, VectorRecord, VectorSearchResult
 from ...errors import MissingExtraError, StoreError, StoreLockedError
 from ...filters import FilterLike
-from .._shared.folder_lock import FolderLock
-from .._shared.heads import MAX_INDEX, Name
-from .._shared.prepared import PreparedDocument
-from .._shared.records import closed_store, unknown_collection
+from .._shared.engine_store import Answer, settled
+from .._shared.heads import Name
+from .._shared.prepared import PreparedDocument, prepare_write
+from .._shared.records import Checked, closed_store, existing
 from .._shared.worker import Busy, Steps, Worker, run_out
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
-from .shard import CollectionFile, Shard
+from .edge_schema import CollectionFile
+from .folder_lock import FolderLock
+from .shard import Shard
 from .writer import ShardWriter
 
 T = TypeVar("T")
@@ -57,11 +59,12 @@ def load_edge() -> ModuleType:
 class EdgeEngine:
     """Collections in a folder, or in a temporary one that lives as long as this object."""
 
-    def __init__(self, owner: object, path: Path | None, distance: str) -> None:
+    def __init__(self, owner: object, path: Path | None, distance: str, *, keyword: bool) -> None:
         self._owner = owner
         self._edge = load_edge()
         self._path = path
         self._distance = distance
+        self._keyword = keyword
         self._folder = Path()
         self._temporary: Path | None = None
         self._lock: FolderLock | None = None
@@ -121,7 +124,7 @@ class EdgeEngine:
 
     async def info(self, name: str) -> CollectionInfo | None:
         info = await self._read(lambda: self._info(name))
-        return None if info is None else _public(info)
+        return None if info is None else info.public()
 
     async def names(self) -> list[str]:
         return await self._read(lambda: sorted(info.name for _, info in self._stored()))
@@ -136,14 +139,20 @@ class EdgeEngine:
         if info is None:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-            info = CollectionFile(name=name, dimensions=dimensions, fingerprint=fingerprint, distance=self._distance)
+            info = CollectionFile(
+                name=name,
+                dimensions=dimensions,
+                fingerprint=fingerprint,
+                distance=self._distance,
+                keyword=self._keyword,
+            )
             Shard.create(self._edge, folder, info)
             yield
             self._opened(name)
         elif fingerprint and info.fingerprint is None:
             info.fingerprint = fingerprint
             info.save(folder)
-        return _public(info)
+        return info.public()
 
     def _drop(self, name: str) -> Steps[None]:
         yield from ()
@@ -191,26 +200,28 @@ class EdgeEngine:
     def _opened(self, name: str) -> tuple[Shard, ShardWriter]:
         opened = self._shards.get(name)
         if opened is None:
-            info = self._info(name)
-            if info is None:
-                raise unknown_collection(name)
+            info = existing(self._info(name), name)
             shard = Shard(self._edge, self._folder / folder_name(name), info)
             opened = self._shards[name] = shard, ShardWriter(shard)
         return opened
 
     # --- records ---
 
-    async def replace(self, name: str, documents: Sequence[PreparedDocument]) -> int:
+    async def insert(self, name: str, checked: Checked) -> None:
+        documents = await self._prepared(name, checked, given=False)
+        await self._change(name, lambda _, writer: writer.insert(documents))
+
+    async def replace(self, name: str, checked: Checked) -> int:
+        documents = await self._prepared(name, checked, given=True)
         return await self._change(name, lambda _, writer: writer.replace(documents))
 
-    async def insert(self, name: str, documents: Sequence[PreparedDocument]) -> None:
-        await self._change(name, lambda _, writer: writer.insert(documents))
+    async def _prepared(self, name: str, checked: Checked, *, given: bool) -> list[PreparedDocument]:
+        info = existing(await self._read(lambda: self._info(name)), name)
+        return await prepare_write(info, checked, given=given, keyword=info.keyword)
 
     async def delete(
         self, name: str, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None
     ) -> tuple[list[Name], int]:
-        """Remove the documents with these ids, None for all, that match. Returns them and their number of chunks."""
-
         def steps(shard: Shard, writer: ShardWriter) -> Steps[tuple[list[Name], int]]:
             if document_ids is None:
                 names = [(item.scope, item.document_id) for item in shard.summaries(metadata_filter)]
@@ -238,43 +249,15 @@ class EdgeEngine:
                 found = self._running().now(lambda: self._opened(name)[0].retrieve(request))
                 await asyncio.sleep(0)
                 return found
-        return await self._look(name, lambda shard: shard.retrieve(request))
+        return await self.read(name, lambda shard: shard.retrieve(request))
 
-    async def fetch(
-        self, name: str, keys: Sequence[ChunkKey], metadata_filter: FilterLike | None, with_vectors: bool
-    ) -> list[VectorRecord]:
-        return await self._look(name, lambda shard: shard.fetch(keys, metadata_filter, with_vectors))
-
-    async def list_chunks(
-        self,
-        name: str,
-        document_id: str,
-        offset: int,
-        limit: int,
-        metadata_filter: FilterLike | None,
-        with_vectors: bool,
-    ) -> list[VectorRecord]:
-        def look(shard: Shard) -> list[VectorRecord]:
-            keys = [
-                ChunkKey(*found, index)
-                for found in shard.table.find(document_id)
-                for index in shard.table.heads[found].indexes(offset, min(offset + limit, MAX_INDEX + 1))
-            ]
-            return shard.fetch(keys, metadata_filter, with_vectors)
-
-        return await self._look(name, look)
-
-    async def count(self, name: str, metadata_filter: FilterLike | None) -> int:
-        return await self._look(name, lambda shard: shard.count(metadata_filter))
-
-    async def summaries(self, name: str, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
-        return await self._look(name, lambda shard: shard.summaries(metadata_filter))
+    async def read(self, name: str, job: Callable[[Shard], Answer[T]]) -> T:
+        return await settled(await self._read(lambda: job(self._opened(name)[0])))
 
     async def iterate(
         self, name: str, metadata_filter: FilterLike | None, batch_size: int
     ) -> AsyncIterator[VectorRecord]:
-        """In order of the keys; a document that is replaced meanwhile may be missing or new."""
-        names = await self._look(name, lambda shard: sorted(shard.table.heads))
+        names = await self.read(name, lambda shard: sorted(shard.table.heads))
         position, index = 0, 0
 
         def batch(shard: Shard) -> list[VectorRecord]:
@@ -292,7 +275,7 @@ class EdgeEngine:
             return shard.fetch(keys, metadata_filter, with_vectors=True)
 
         while position < len(names):
-            for record in await self._look(name, batch):
+            for record in await self.read(name, batch):
                 yield record
 
     async def ping(self) -> StoreHealth:
@@ -300,9 +283,6 @@ class EdgeEngine:
         return StoreHealth(ok=True, detail="embedded", facts=facts)
 
     # --- the worker ---
-
-    async def _look(self, name: str, job: Callable[[Shard], T]) -> T:
-        return await self._read(lambda: job(self._opened(name)[0]))
 
     async def _change(self, name: str, steps: Callable[[Shard, ShardWriter], Steps[T]]) -> T:
         def run() -> Steps[T]:
@@ -344,7 +324,3 @@ def folder_name(name: str) -> str:
     if len(safe) > 150:
         safe = f"{safe[:100]}%{hashlib.sha256(name.encode()).hexdigest()}"
     return f"c-{safe}"
-
-
-def _public(info: CollectionFile) -> CollectionInfo:
-    return CollectionInfo.model_validate(info.model_dump(exclude={"weight_average"}))

@@ -28,9 +28,13 @@ from pydantic import BaseModel, Field
 from qdrant_client import models
 
 from ...documents import ChunkKey, DocumentSummary
-from .._shared.payload import CHUNK, TOKENS, metadata_payload
+from ...filters import FilterLike
+from ...filters.plan import plan
+from .._shared.groups import at_most, grouped
+from .._shared.heads import Name
+from .._shared.payload import CHUNK, TOKENS, metadata_payload, translate
 from .._shared.prepared import PreparedChunk, PreparedDocument
-from .client import ServerDialect, equals
+from .client import ServerDialect, any_of, equals
 from .schema import DENSE, HEAD, KIND, SPARSE, SUMMARY
 
 SCOPE, DOCUMENT, INDEX, GENERATION, LIVE, LENGTH, WRITTEN = "s", "d", "i", "g", "live", "l", "at"
@@ -44,9 +48,6 @@ _PIECE_BYTES = 24_000_000
 DIALECT = ServerDialect()
 IS_LIVE = equals(LIVE, True)
 IS_HEAD = equals(KIND, HEAD)
-
-Name = tuple[str, str]
-"""``(scope, document id)``."""
 
 INDEXES: dict[str, Any] = {
     SCOPE: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
@@ -73,6 +74,13 @@ class ServerHead(BaseModel):
     """Highest chunk index plus 1."""
     history: list[str] = Field(default_factory=list)
     """Generations before this one, latest first; a writer finds itself here when it won and was replaced at once."""
+
+
+def condition(metadata_filter: FilterLike | None, stale: set[str] | None = None) -> models.Filter:
+    """Live chunks that match, without the generations in `stale`."""
+    node = plan(metadata_filter)
+    must: list[Any] = [IS_LIVE, *([] if node is None else [translate(node, DIALECT)])]
+    return DIALECT.combine(must=must, must_not=[any_of(GENERATION, sorted(stale))] if stale else [])
 
 
 def head_id(name: Name) -> str:
@@ -152,17 +160,7 @@ def chunk_points(
 
 def pieces(points: Sequence[models.PointStruct]) -> Iterator[list[models.PointStruct]]:
     """Points in bodies that a server takes."""
-    piece: list[models.PointStruct] = []
-    size = 0
-    for point in points:
-        bytes_of = _bytes(point)
-        if piece and (len(piece) == _PIECE_POINTS or size + bytes_of > _PIECE_BYTES):
-            yield piece
-            piece, size = [], 0
-        piece.append(point)
-        size += bytes_of
-    if piece:
-        yield piece
+    return grouped(points, at_most(_PIECE_POINTS), (_bytes, _PIECE_BYTES))
 
 
 def _bytes(point: models.PointStruct) -> int:

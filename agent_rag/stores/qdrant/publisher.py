@@ -12,26 +12,25 @@ from qdrant_client import AsyncQdrantClient, models
 
 from ...documents import DocumentSummary
 from ...errors import StoreError
+from .._shared.heads import Name
 from .._shared.prepared import PreparedDocument
 from .client import any_of
 from .layout import (
     DOCUMENT,
     GENERATION,
-    HEAD_DATA,
     IS_LIVE,
     LEFTOVER_S,
     LIVE,
     SCOPE,
     WRITTEN,
-    Name,
     ServerHead,
     chunk_points,
     first_head,
     head_id,
-    head_of_payload,
     head_point,
     pieces,
 )
+from .reads import heads_by_name
 from .schema import SUMMARY
 
 _STRONG = models.WriteOrdering.STRONG
@@ -105,9 +104,7 @@ class Publisher:
         await self._delete_in_order([models.Filter(must=[ids, same]), models.Filter(must=[same])])
 
     async def heads(self, names: Sequence[Name]) -> dict[Name, ServerHead]:
-        ids = {head_id(name): name for name in names}
-        found = await self._client.retrieve(self._collection, list(ids), with_payload=[HEAD_DATA], with_vectors=False)
-        return {ids[str(record.id)]: head_of_payload(record.payload or {}) for record in found}
+        return await heads_by_name(self._client, self._collection, names)
 
     async def _swap_heads(
         self, documents: Sequence[PreparedDocument], generation_of: Mapping[Name, str]

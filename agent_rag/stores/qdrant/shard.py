@@ -11,10 +11,9 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,12 +24,13 @@ from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorS
 from ...filters import FilterLike, matches
 from ...filters.plan import plan
 from ...retrieval.lexical import idf, term_id, tokenize
-from .._shared.driver import cut_ties, run_steps
-from .._shared.heads import INDEX_BITS, Head, Name, Table
-from .._shared.payload import CHUNK, TOKENS, check_format, parse_chunk, range_keys, translate
-from .._shared.records import query_vector
+from .._shared.driver import best, cut_ties, run_steps
+from .._shared.heads import INDEX_BITS, MAX_INDEX, Head, Name, Table
+from .._shared.payload import CHUNK, TOKENS, parse_chunk, range_keys, translate
+from .._shared.records import query_vector, without_keyword
 from .._shared.sparse import Postings, decode, term_counts
-from ..base import CollectionInfo, Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from .edge_schema import CollectionFile, EdgeDialect
 from .schema import DENSE, HEAD, KIND, SPARSE, SUMMARY, score_of
 
 NUMBER = "g"
@@ -39,48 +39,6 @@ PAGE = 1_000
 _SEARCH_WIDTH = 512
 _COUNTED_IDS = 1_000_000
 _FAST_NUMBERS, _FAST_LIMIT, _FAST_CANDIDATES, _FAST_DOCUMENTS = 75_000_000, 100, 1_000, 10
-
-
-class CollectionFile(CollectionInfo):
-    """What lies beside the shard as collection.json."""
-
-    weight_average: float = 0.0
-    """Average length that sparse weights are computed with; 0 until the first write."""
-
-    def save(self, folder: Path) -> None:
-        """Replace the file; a crash leaves the old one or the new one."""
-        new = folder / "collection.json.new"
-        with new.open("w", encoding="utf-8") as file:
-            file.write(self.model_dump_json())
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(folder / "collection.json")
-
-    @classmethod
-    def load(cls, folder: Path) -> CollectionFile | None:
-        try:
-            info = cls.model_validate_json((folder / "collection.json").read_bytes())
-        except FileNotFoundError:
-            return None
-        check_format(info)
-        return info
-
-
-class EdgeDialect:
-    """Conditions of qdrant-edge."""
-
-    def __init__(self, edge: ModuleType) -> None:
-        self.edge = edge
-
-    def any_token(self, tokens: Sequence[str]) -> Any:
-        match = self.edge.MatchValue(tokens[0]) if len(tokens) == 1 else self.edge.MatchAny(list(tokens))
-        return self.edge.FieldCondition(TOKENS, match=match)
-
-    def in_range(self, field: str, bounds: Mapping[str, float]) -> Any:
-        return self.edge.FieldCondition(field, range=self.edge.RangeFloat(**bounds))
-
-    def combine(self, must: Sequence[Any] = (), should: Sequence[Any] = (), must_not: Sequence[Any] = ()) -> Any:
-        return self.edge.Filter(must=list(must) or None, should=list(should) or None, must_not=list(must_not) or None)
 
 
 class Shard:
@@ -107,7 +65,7 @@ class Shard:
             str(folder / "shard"),
             edge.EdgeConfig(
                 vectors={DENSE: dense} if info.dimensions else {},
-                sparse_vectors={SPARSE: edge.EdgeSparseVectorParams()},
+                sparse_vectors={SPARSE: edge.EdgeSparseVectorParams()} if info.keyword else {},
             ),
         )
         update = edge.UpdateOperation
@@ -199,7 +157,9 @@ class Shard:
         return self.table.frequencies
 
     def postings(self, points: Sequence[int]) -> Postings:
-        """Terms of the given points, in their order; all of them exist."""
+        """Terms of the given points, in their order; all of them exist. Without keyword search they have none."""
+        if not self.info.keyword:
+            return decode(([], []) for _ in points)
         found: list[tuple[list[int], list[float]]] = []
         for start in range(0, len(points), PAGE):
             records = self.engine.retrieve(list(points[start : start + PAGE]), False, [SPARSE])
@@ -231,6 +191,8 @@ class Shard:
     # --- searching ---
 
     def retrieve(self, request: RetrieveRequest) -> list[VectorSearchResult]:
+        if request.texts and not self.info.keyword:
+            raise without_keyword(self.info.name)
         for vector in request.vectors:
             query_vector(self.info.name, self.info.dimensions, vector)
         return run_steps(request, self._answer)
@@ -291,8 +253,7 @@ class Shard:
         return self._best(exact, limit)
 
     def _best(self, hits: list[tuple[int, float]], limit: int) -> list[Scored]:
-        scored = [Scored(self.table.key(point), score) for point, score in hits]
-        return sorted(scored, key=lambda hit: (-hit.score, hit.key))[:limit]
+        return best((Scored(self.table.key(point), score) for point, score in hits), limit)
 
     def condition(self, metadata_filter: FilterLike | None, conditions: Sequence[Any] = ()) -> Any:
         """Filter of all chunks that count; None for all points that have vectors."""
@@ -327,6 +288,16 @@ class Shard:
             if matches(metadata_filter, chunk.metadata):
                 found[key] = VectorRecord(vector=vector, document_id=key.document_id, chunk=chunk, scope=key.scope)
         return [found[key] for key in keys if key in found]
+
+    def list_chunks(
+        self, document_id: str, offset: int, limit: int, metadata_filter: FilterLike | None, with_vectors: bool
+    ) -> list[VectorRecord]:
+        keys = [
+            ChunkKey(*name, index)
+            for name in self.table.find(document_id)
+            for index in self.table.heads[name].indexes(offset, min(offset + limit, MAX_INDEX + 1))
+        ]
+        return self.fetch(keys, metadata_filter, with_vectors)
 
     def count(self, metadata_filter: FilterLike | None) -> int:
         if plan(metadata_filter) is None:

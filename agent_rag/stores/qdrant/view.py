@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,23 +11,23 @@ from qdrant_client import AsyncQdrantClient, models
 
 from ...documents import Chunk, ChunkKey, VectorSearchResult
 from ...filters import FilterLike
-from ...filters.plan import plan
 from ...retrieval.lexical import term_id, tokenize
-from .._shared.driver import run_steps_async
-from .._shared.payload import CHUNK, parse_chunk, translate
+from .._shared.driver import best, run_steps_async
+from .._shared.heads import Name
+from .._shared.payload import CHUNK, parse_chunk
 from .._shared.sparse import decode
+from .._shared.statistics import Statistics
+from .._shared.versions import Changed
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
-from .client import any_of
 from .layout import (
-    DIALECT,
     DOCUMENT,
     GENERATION,
     INDEX,
     IS_LIVE,
     LENGTH,
     SCOPE,
-    Name,
     chunk_id,
+    condition,
     head_id,
     key_of,
     name_of,
@@ -37,29 +36,16 @@ from .schema import DENSE, SPARSE, score_of
 
 _PAYLOAD = [SCOPE, DOCUMENT, INDEX, GENERATION]
 _ATTEMPTS = 10
-_STATISTICS_S = 30.0
 _LENGTHS = 100_000
 
 
-class Changed(Exception):
-    """A document got another version between two steps of a search."""
-
-
-class Statistics:
-    """What BM25 needs of a collection, as of `since`: kept until this client writes, at most 30 s."""
-
+class ServerStatistics(Statistics[int]):
     def __init__(self, indexed: int, tokens: int) -> None:
-        self.average_length = tokens / indexed if indexed else 1.0
-        self.indexed = indexed
+        super().__init__(indexed, tokens)
         self.idf: dict[int, float] = {}
-        self._since = time.monotonic()
-
-    @property
-    def is_fresh(self) -> bool:
-        return time.monotonic() - self._since < _STATISTICS_S
 
     @classmethod
-    async def ask(cls, client: AsyncQdrantClient, collection: str) -> Statistics:
+    async def ask(cls, client: AsyncQdrantClient, collection: str) -> ServerStatistics:
         """One facet over the chunks' lengths counts chunks and tokens, whoever wrote them."""
         answer = await client.facet(
             collection, LENGTH, facet_filter=models.Filter(must=[IS_LIVE]), limit=_LENGTHS, exact=True
@@ -69,7 +55,11 @@ class Statistics:
 
 
 async def search(
-    client: AsyncQdrantClient, collection: str, distance: str, request: RetrieveRequest, statistics: Statistics | None
+    client: AsyncQdrantClient,
+    collection: str,
+    distance: str,
+    request: RetrieveRequest,
+    statistics: ServerStatistics | None,
 ) -> list[VectorSearchResult]:
     """Run `request`, again from the start when a document in it was replaced meanwhile."""
     for attempt in range(_ATTEMPTS):
@@ -89,7 +79,7 @@ class View:
         client: AsyncQdrantClient,
         collection: str,
         distance: str,
-        statistics: Statistics | None,
+        statistics: ServerStatistics | None,
         *,
         patient: bool,
     ) -> None:
@@ -120,7 +110,7 @@ class View:
             )
             scored = [Scored(key_of(hit.payload), score_of(hit.score, self._distance)) for hit in hits]
             if len(hits) < count or scored[-1].score < scored[limit - 1].score:
-                return _best(scored, limit)
+                return best(scored, limit)
             count *= 4
 
     async def _similarity(self, vector: Sequence[float], limit: int, keys: Sequence[ChunkKey]) -> list[Scored]:
@@ -130,7 +120,7 @@ class View:
             self._collection, [self._request(list(vector), DENSE, max(limit, 1), where)]
         )
         hits = answer[0].points
-        return _best([Scored(key_of(hit.payload or {}), score_of(hit.score, self._distance)) for hit in hits], limit)
+        return best([Scored(key_of(hit.payload or {}), score_of(hit.score, self._distance)) for hit in hits], limit)
 
     async def _keyword(self, text: str, limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
         counted = Counter(map(term_id, tokenize(text)))
@@ -162,7 +152,7 @@ class View:
             return []
         scores = decode(map(_sparse, hits)).bm25(weights, statistics.average_length)
         exact = [Scored(key_of(hit.payload), score) for hit, score in zip(hits, scores, strict=True) if score > 0]
-        return _best(exact, limit)
+        return best(exact, limit)
 
     async def _chunks(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Chunk]:
         ids = self._ids(keys)
@@ -228,17 +218,6 @@ async def generations(client: AsyncQdrantClient, collection: str, names: Sequenc
     ids = {head_id(name): name for name in names}
     heads = await client.retrieve(collection, list(ids), with_payload=[GENERATION], with_vectors=False)
     return {ids[str(head.id)]: (head.payload or {})[GENERATION] for head in heads}
-
-
-def condition(metadata_filter: FilterLike | None, stale: set[str] | None = None) -> models.Filter:
-    """Live chunks that match, without the generations in `stale`."""
-    node = plan(metadata_filter)
-    must: list[Any] = [IS_LIVE, *([] if node is None else [translate(node, DIALECT)])]
-    return DIALECT.combine(must=must, must_not=[any_of(GENERATION, sorted(stale))] if stale else [])
-
-
-def _best(scored: list[Scored], limit: int) -> list[Scored]:
-    return sorted(scored, key=lambda hit: (-hit.score, hit.key))[:limit]
 
 
 def _sparse(hit: Any) -> tuple[Sequence[int], Sequence[float]]:

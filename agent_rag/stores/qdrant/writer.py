@@ -10,6 +10,7 @@ import numpy as np
 
 from ...documents import DocumentSummary
 from ...retrieval.lexical import K1, B
+from .._shared.groups import at_most, grouped, slices
 from .._shared.heads import Head, Name, Runs, Table, point_id, runs_of
 from .._shared.payload import CHUNK, metadata_payload
 from .._shared.prepared import PreparedChunk, PreparedDocument
@@ -90,7 +91,7 @@ class ShardWriter:
 
     def _publish(self, group: Sequence[PreparedDocument], number_of: dict[Name, int]) -> Steps[int]:
         """Write a group of small documents in one operation, or one large document in several."""
-        *early, last = _pieces([chunk for document in group for chunk in document.chunks]) or [[]]
+        *early, last = _pieces([chunk for document in group for chunk in document.chunks])
         if early:
             (number,) = number_of.values()
             self._shard.hidden.add(number)
@@ -107,7 +108,7 @@ class ShardWriter:
                 self._chunk_point(number_of[document.name], chunk) for document in group for chunk in document.chunks
             ]
         heads = {document.name: _head(number_of[document.name], document) for document in group}
-        points += [self._head_point(document.summary, heads[document.name], document.given) for document in group]
+        points += [self._head_point(document.summary, heads[document.name]) for document in group]
         return self._commit(group, heads, points)
 
     def _commit(self, group: Sequence[PreparedDocument], heads: dict[Name, Head], points: list[Any]) -> int:
@@ -148,7 +149,7 @@ class ShardWriter:
         )
         self._count_points(replaced, -1)
         points = [self._chunk_point(head.number, chunk) for chunk in piece]
-        self._upsert([*points, self._head_point(summary, new, head.given)])
+        self._upsert([*points, self._head_point(summary, new)])
         self._table.count_terms(Counter(term for chunk in piece for term in chunk.terms.ids), 1)
         self._table.put(document.name, new)
 
@@ -159,7 +160,7 @@ class ShardWriter:
             vectors[SPARSE] = self._edge.SparseVector(indices, values)
         return self._edge.Point(point_id(number, chunk.index), vectors, {**chunk.payload, NUMBER: number})
 
-    def _head_point(self, summary: DocumentSummary, head: Head, given: bool) -> Any:
+    def _head_point(self, summary: DocumentSummary, head: Head) -> Any:
         name = (summary.scope, summary.document_id)
         payload = {
             KIND: HEAD,
@@ -207,7 +208,8 @@ class ShardWriter:
 
     def _reweigh(self, average: float) -> Steps[None]:
         """Compute all sparse weights anew. Recorded at the end, so that a crash repeats it."""
-        for points in _slices([point for head in self._table.heads.values() for point in head.point_ids()]):
+        everything = [point for head in self._table.heads.values() for point in head.point_ids()]
+        for points in slices(everything, _PIECE_POINTS):
             postings = self._shard.postings(points)
             base = K1 * (1 - B + B * postings.lengths / average)
             weights = postings.frequency / (postings.frequency + base[postings.point])
@@ -237,37 +239,18 @@ def _head(number: int, document: PreparedDocument) -> Head:
 
 def _groups(documents: Sequence[PreparedDocument]) -> Iterator[list[PreparedDocument]]:
     """Documents that fit in one operation together; one that does not fit comes alone."""
-    group: list[PreparedDocument] = []
-    points = characters = 0
-    for document in documents:
-        points += len(document.chunks) + 1
-        characters += _characters(document.chunks)
-        if group and (points > _PIECE_POINTS or characters > _PIECE_CHARACTERS):
-            yield group
-            group, points, characters = [], len(document.chunks) + 1, _characters(document.chunks)
-        group.append(document)
-    if group:
-        yield group
+    return grouped(
+        documents,
+        (lambda document: len(document.chunks) + 1, _PIECE_POINTS),
+        (lambda document: _characters(document.chunks), _PIECE_CHARACTERS),
+    )
 
 
 def _pieces(chunks: Sequence[PreparedChunk]) -> list[list[PreparedChunk]]:
     """Chunks in pieces for one operation each; at least one piece."""
-    pieces: list[list[PreparedChunk]] = [[]]
-    characters = 0
-    for chunk in chunks:
-        size = _characters([chunk])
-        if pieces[-1] and (len(pieces[-1]) == _PIECE_POINTS or characters + size > _PIECE_CHARACTERS):
-            pieces.append([])
-            characters = 0
-        pieces[-1].append(chunk)
-        characters += size
-    return pieces
+    bounds = at_most(_PIECE_POINTS), (lambda chunk: _characters([chunk]), _PIECE_CHARACTERS)
+    return list(grouped(chunks, *bounds)) or [[]]
 
 
 def _characters(chunks: Iterable[PreparedChunk]) -> int:
     return sum(len(chunk.payload[CHUNK]) + 8 * len(chunk.vector) for chunk in chunks)
-
-
-def _slices(points: list[int]) -> Iterator[list[int]]:
-    for start in range(0, len(points), _PIECE_POINTS):
-        yield points[start : start + _PIECE_POINTS]

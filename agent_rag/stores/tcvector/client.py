@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from ..._extras import needs
 from ...errors import CollectionNotFoundError, StoreError, StoreUnavailableError, redact
+from .._shared.groups import at_most, grouped
 from .._shared.records import closed_store
 from .schema import (
     DOCUMENT,
@@ -341,14 +342,4 @@ class Connection:
 
 
 def _pieces(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    piece: list[Row] = []
-    size = 0
-    for row in rows:
-        weight = row_weight(row)
-        if piece and (len(piece) == _ROWS_PER_UPSERT or size + weight > _PIECE_BYTES):
-            yield piece
-            piece, size = [], 0
-        piece.append(row)
-        size += weight
-    if piece:
-        yield piece
+    return grouped(rows, at_most(_ROWS_PER_UPSERT), (row_weight, _PIECE_BYTES))

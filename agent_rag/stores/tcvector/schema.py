@@ -26,8 +26,9 @@ from ...documents import Chunk, DocumentSummary, VectorRecord
 from ...errors import LimitExceededError, RecordError
 from ...filters import FilterLike
 from ...retrieval.lexical import term_weight
+from .._shared import prepared as documents
 from .._shared.filter_tokens import Both, Condition, Either, Has, Lacks, condition_of, tokens_of
-from .._shared.heads import MAX_INDEX, Head, Name, runs_of
+from .._shared.heads import MAX_INDEX, Head, Name, check_indexes, runs_of
 from .._shared.payload import parse_chunk
 from .._shared.records import Prepared
 from .._shared.sparse import Terms
@@ -203,19 +204,8 @@ class NewChunk:
         return row
 
 
-@dataclass(frozen=True)
-class NewDocument:
+class NewDocument(documents.NewDocument[NewChunk]):
     """A document as it is written."""
-
-    summary: DocumentSummary
-    chunks: list[NewChunk]
-    """By index, each once."""
-    given: bool
-    """Whether the summary was passed to `replace`."""
-
-    @property
-    def name(self) -> Name:
-        return self.summary.scope, self.summary.document_id
 
     @property
     def head(self) -> Head:
@@ -230,15 +220,10 @@ class NewDocument:
 
 
 def new_documents(summaries: Sequence[DocumentSummary], prepared: Prepared, *, given: bool) -> list[NewDocument]:
-    chunks: dict[Name, list[NewChunk]] = {(summary.scope, summary.document_id): [] for summary in summaries}
-    for record, vector in zip(prepared.records, prepared.matrix, strict=True):
-        chunks[record.scope, record.document_id].append(NewChunk.of(record, vector.tolist()))
-    return [
-        NewDocument(
-            summary, sorted(chunks[summary.scope, summary.document_id], key=lambda chunk: chunk.index), given=given
-        )
-        for summary in summaries
-    ]
+    """Raises: RecordError: a chunk index is too high."""
+    check_indexes(prepared.records)
+    found = documents.by_document(summaries, prepared, lambda record, vector: NewChunk.of(record, vector.tolist()))
+    return [NewDocument(summary, chunks, given) for summary, chunks in found]
 
 
 def head_row(summary: DocumentSummary, head: Head, version: str) -> Row:

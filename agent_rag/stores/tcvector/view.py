@@ -1,270 +1,59 @@
-"""Reading one collection in Tencent Cloud VectorDB while it changes."""
+"""Searching one collection in Tencent Cloud VectorDB while others write to it, and exact BM25."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from ...documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
-from ...errors import LimitExceededError, StoreError
-from ...filters import FilterLike, matches
-from ...filters.plan import plan
+from ...documents import ChunkKey, VectorSearchResult
+from ...errors import LimitExceededError
+from ...filters import FilterLike
 from ...retrieval.lexical import idf, term_id, tokenize
-from .._shared.driver import cut_ties, run_steps
+from .._shared.driver import best, cut_ties, run_steps
 from .._shared.exact_scores import bm25, similarities
-from .._shared.heads import MAX_INDEX, Name
 from .._shared.records import query_vector
+from .._shared.statistics import Statistics
 from .._shared.versions import Changed, Versions
-from ..base import CollectionInfo, Get, Keyword, Nearest, RetrieveRequest, Scored, Step
-from .client import MAX_LIMIT, Connection
+from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from .client import MAX_LIMIT
+from .reads import Reader
 from .schema import (
     CONTENT,
     COUNTS,
-    DOCUMENT,
-    HEAD,
     ID,
-    INDEX,
-    KIND,
-    REVISION,
-    SUMMARY,
-    VECTOR,
     VERSION,
-    WRITTEN,
     Row,
     Stored,
     as_matrix,
     chunk_of,
     chunk_row_id,
-    chunks_of,
     counts_of,
-    document_hash,
     expression,
     has_term,
-    head_row_id,
-    heads_of,
     is_in,
     parse_row_id,
-    stored_of,
-    summary_of,
 )
 
-T = TypeVar("T")
-
 _ATTEMPTS = 30
-_STATISTICS_S = 30.0
-_VERSIONS_PER_QUERY = 500
-_PAGE = 500
 _MAX_CANDIDATES = 10_000
 # Stored weights are those of an earlier average length.
 _ROUGHLY = 0.9
-IS_HEAD, IS_LOG = f'{KIND} = "head"', f'{KIND} = "log"'
-STORED = (HEAD, VERSION, REVISION, WRITTEN)
 
 
-class Statistics:
-    """What BM25 needs of a collection: kept until this store writes, at most 30 s."""
-
-    def __init__(self, heads: Iterable[Stored]) -> None:
-        self.indexed = tokens = 0
-        for stored in heads:
-            self.indexed += stored.head.indexed
-            tokens += stored.head.tokens
-        self.average_length = tokens / self.indexed if self.indexed else 1.0
-        self.frequency: dict[int, int] = {}
-        self._since = time.monotonic()
-
-    @property
-    def is_fresh(self) -> bool:
-        return time.monotonic() - self._since < _STATISTICS_S
-
-
-class Reader:
-    """The reads of one collection."""
-
-    def __init__(self, connection: Connection, info: CollectionInfo) -> None:
-        self.connection = connection
-        self.info = info
-        database = connection.options.database
-        self.chunks_name, self.heads_name = chunks_of(database, info.name), heads_of(database, info.name)
-
-    # --- heads ---
-
-    def by_name(self, names: Sequence[Name]) -> dict[Name, Stored]:
-        if len(names) > 100:
-            wanted = set(names)
-            ids = list(dict.fromkeys(document_id for _, document_id in names))
-            return {one.name: one for one in self.heads_matching(None, ids) if one.name in wanted}
-        rows = self.connection.get(self.heads_name, [head_row_id(name) for name in names], STORED)
-        return {stored.name: stored for stored in map(stored_of, rows)}
-
-    def by_version(self, versions: Iterable[str]) -> dict[str, Stored]:
-        """The documents that name one of `versions`; a version that is not there does not count any more."""
-        wanted = sorted(set(versions))
-        found: dict[str, Stored] = {}
-        for start in range(0, len(wanted), _VERSIONS_PER_QUERY):
-            part = wanted[start : start + _VERSIONS_PER_QUERY]
-            condition = f"{IS_HEAD} and {is_in(VERSION, part)}"
-            found |= {row[VERSION]: stored_of(row) for row in self.connection.query(self.heads_name, condition, STORED)}
-        return found
-
-    def all_heads(self) -> Iterator[Stored]:
-        return map(stored_of, self.connection.scan(self.heads_name, IS_HEAD, STORED))
-
-    def heads_matching(
-        self, metadata_filter: FilterLike | None, document_ids: Sequence[str] | None = None
-    ) -> list[Stored]:
-        if document_ids is None:
-            condition = expression(metadata_filter, IS_HEAD) or IS_HEAD
-            return [stored_of(row) for row in self.connection.scan(self.heads_name, condition, STORED)]
-        found: list[Stored] = []
-        for start in range(0, len(document_ids), _VERSIONS_PER_QUERY):
-            hashes = map(document_hash, document_ids[start : start + _VERSIONS_PER_QUERY])
-            condition = expression(metadata_filter, IS_HEAD, is_in(DOCUMENT, hashes)) or IS_HEAD
-            found += [stored_of(row) for row in self.connection.scan(self.heads_name, condition, STORED)]
-        return found
-
-    def summaries(self, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
-        condition = expression(metadata_filter, IS_HEAD) or IS_HEAD
-        rows = self.connection.scan(self.heads_name, condition, (*STORED, SUMMARY))
-        return sorted(map(summary_of, rows), key=lambda summary: (summary.scope, summary.document_id))
-
-    def stored_summary(self, name: Name) -> DocumentSummary:
-        (row,) = self.connection.get(self.heads_name, [head_row_id(name)], (*STORED, SUMMARY))
-        return summary_of(row)
-
-    # --- chunks ---
-
-    def retrieve(self, request: RetrieveRequest, statistics: Statistics | None) -> list[VectorSearchResult]:
-        for vector in request.vectors:
-            query_vector(self.info.name, self.info.dimensions, vector)
-        length = request.limit if request.rank is None else max(request.limit, request.candidates)
-        if length > MAX_LIMIT:
-            raise LimitExceededError(
-                f"VectorDB gives at most {MAX_LIMIT:,} hits, {length:,} were asked for; ask for less"
-            )
-        return self._steady(lambda: run_steps(request, View(self, statistics).answer))
-
-    def fetch(
-        self, keys: Sequence[ChunkKey], metadata_filter: FilterLike | None, with_vectors: bool
-    ) -> list[VectorRecord]:
-        def read() -> list[VectorRecord]:
-            heads = self.by_name(list({(key.scope, key.document_id): None for key in keys}))
-            ids = {
-                chunk_row_id(heads[name].version, key.chunk_index): key
-                for key in keys
-                if (name := (key.scope, key.document_id)) in heads and heads[name].head.has(key.chunk_index)
-            }
-            found = self._records(ids, metadata_filter, with_vectors)
-            return [found[key] for key in keys if key in found]
-
-        return self._steady(read)
-
-    def list_chunks(
-        self, document_id: str, offset: int, limit: int, metadata_filter: FilterLike | None, with_vectors: bool
-    ) -> list[VectorRecord]:
-        def read() -> list[VectorRecord]:
-            condition = f"{IS_HEAD} and {is_in(DOCUMENT, [document_hash(document_id)])}"
-            rows = self.connection.scan(self.heads_name, condition, STORED)
-            ids = {
-                chunk_row_id(stored.version, index): ChunkKey(*stored.name, index)
-                for stored in map(stored_of, rows)
-                for index in stored.head.indexes(offset, min(offset + limit, MAX_INDEX + 1))
-            }
-            found = self._records(ids, metadata_filter, with_vectors)
-            return [found[key] for key in sorted(found)]
-
-        return self._steady(read)
-
-    def _records(
-        self, ids: dict[str, ChunkKey], metadata_filter: FilterLike | None, with_vectors: bool
-    ) -> dict[ChunkKey, VectorRecord]:
-        vectors = with_vectors and self.info.dimensions > 0
-        rows = self.rows(list(ids), [CONTENT], vectors=vectors)
-        found: dict[ChunkKey, VectorRecord] = {}
-        for row in rows:
-            key, chunk = ids[row[ID]], chunk_of(row)
-            if matches(metadata_filter, chunk.metadata):
-                vector = [float(number) for number in row[VECTOR]] if vectors else []
-                found[key] = VectorRecord(vector=vector, document_id=key.document_id, chunk=chunk, scope=key.scope)
-        return found
-
-    def rows(self, ids: Sequence[str], fields: Sequence[str], *, vectors: bool = False) -> list[Row]:
-        """Rows by id; many of one version in one request.
-
-        Raises: Changed: one is gone.
-        """
-        by_version: dict[str, list[int]] = {}
-        for version, index in map(parse_row_id, ids):
-            by_version.setdefault(version, []).append(index)
-        found: list[Row] = []
-        single: list[str] = []
-        for version, indexes in by_version.items():
-            span = max(indexes) - min(indexes) + 1
-            if len(indexes) > 20 and span <= 2 * len(indexes):
-                for start in range(min(indexes), max(indexes) + 1, _PAGE):
-                    stop = min(start + _PAGE, max(indexes) + 1)
-                    condition = f"{is_in(VERSION, [version])} and {INDEX} >= {start} and {INDEX} < {stop}"
-                    found += self.connection.query(self.chunks_name, condition, fields, vectors=vectors)
-            else:
-                single += [chunk_row_id(version, index) for index in indexes]
-        found += self.connection.get(self.chunks_name, single, fields, vectors=vectors)
-        wanted = set(ids)
-        found = [row for row in found if row[ID] in wanted]
-        if len(found) < len(wanted):
-            raise Changed
-        return found
-
-    def count(self, metadata_filter: FilterLike | None) -> int:
-        heads = list(self.all_heads())
-        chunks = sum(stored.head.count for stored in heads)
-        if plan(metadata_filter) is None:
-            return chunks
-        condition = expression(metadata_filter)
-        if self.connection.count(self.chunks_name) == chunks:
-            return self.connection.count(self.chunks_name, condition)
-        live = {stored.version: stored.head for stored in heads}
-        total = 0
-        names = sorted(live)
-        for start in range(0, len(names), _VERSIONS_PER_QUERY):
-            some = names[start : start + _VERSIONS_PER_QUERY]
-            total += self.connection.count(self.chunks_name, expression(metadata_filter, is_in(VERSION, some)))
-        return total
-
-    def batches(self, size: int) -> Iterator[list[ChunkKey]]:
-        """Keys of all chunks in order, a batch at a time; the heads of a batch are read when its turn comes."""
-        batch: list[ChunkKey] = []
-        names = sorted(stored.name for stored in self.all_heads())
-        for start in range(0, len(names), size):
-            part = names[start : start + size]
-            heads = self.by_name(part)
-            for name in part:
-                for index in heads[name].head.indexes() if name in heads else ():
-                    batch.append(ChunkKey(*name, index))
-                    if len(batch) == size:
-                        yield batch
-                        batch = []
-        if batch:
-            yield batch
-
-    def _steady(self, read: Callable[[], T]) -> T:
-        """Run `read`, again from the start when a document in it was replaced meanwhile."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                return read()
-            except Changed:
-                time.sleep(0.002 * attempt)
-        raise StoreError(
-            f"documents of collection {self.info.name!r} are replaced all the time: {_ATTEMPTS} reads found a version "
-            "that was gone at the end; try again"
-        )
+def search(reader: Reader, request: RetrieveRequest, statistics: Statistics[int] | None) -> list[VectorSearchResult]:
+    for vector in request.vectors:
+        query_vector(reader.info.name, reader.info.dimensions, vector)
+    length = request.limit if request.rank is None else max(request.limit, request.candidates)
+    if length > MAX_LIMIT:
+        raise LimitExceededError(f"VectorDB gives at most {MAX_LIMIT:,} hits, {length:,} were asked for; ask for less")
+    return reader.steady(lambda: run_steps(request, View(reader, statistics).answer))
 
 
 class View:
     """The versions of documents that one search has seen."""
 
-    def __init__(self, reader: Reader, statistics: Statistics | None) -> None:
+    def __init__(self, reader: Reader, statistics: Statistics[int] | None) -> None:
         self._reader = reader
         self._statistics = statistics
         self._versions: Versions[str, Stored] = Versions(is_shared=True)
@@ -394,4 +183,4 @@ class View:
 
 
 def _best(hits: Sequence[tuple[ChunkKey, float]], limit: int) -> list[Scored]:
-    return sorted((Scored(key, float(score)) for key, score in hits), key=lambda hit: (-hit.score, hit.key))[:limit]
+    return best((Scored(key, float(score)) for key, score in hits), limit)

@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
 
 from ...documents import DocumentSummary
 from ...errors import StoreError
 from ...filters import FilterLike
+from .._shared.groups import grouped, slices
 from .._shared.heads import Head, Name, runs_of
+from .reads import IS_LOG, Reader
 from .schema import (
     COUNTS,
     ID,
@@ -35,9 +36,6 @@ from .schema import (
     log_row_id,
     new_version,
 )
-from .view import IS_LOG, Reader
-
-T = TypeVar("T")
 
 _ATTEMPTS = 50
 _GROUP_CHUNKS = 1_000
@@ -81,7 +79,7 @@ class Writer:
         removed: list[Stored] = []
         for _ in range(_ATTEMPTS):
             changed = False
-            for some in _slices(self._reader.heads_matching(metadata_filter, document_ids), _HEADS):
+            for some in slices(self._reader.heads_matching(metadata_filter, document_ids), _HEADS):
                 self._connection.upsert(self._heads, [log_row(stored.version) for stored in some])
                 unchanged = is_in(REVISION, [stored.revision for stored in some])
                 count = self._connection.delete(self._heads, [head_row_id(stored.name) for stored in some], unchanged)
@@ -241,20 +239,6 @@ class Writer:
         self._connection.delete(self._heads, [log_row_id(version) for version in versions])
 
 
-def _slices(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
-
-
 def _groups(documents: Sequence[NewDocument]) -> Iterator[list[NewDocument]]:
     """Documents that are published together."""
-    group: list[NewDocument] = []
-    chunks = 0
-    for document in documents:
-        if group and chunks + len(document.chunks) > _GROUP_CHUNKS:
-            yield group
-            group, chunks = [], 0
-        group.append(document)
-        chunks += len(document.chunks)
-    if group:
-        yield group
+    return grouped(documents, (lambda document: len(document.chunks), _GROUP_CHUNKS))

@@ -1,0 +1,250 @@
+"""The engine of `MilvusLiteStore`: collections, and where reads and writes begin. The client blocks, so in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import TypeVar
+
+from ...documents import ChunkKey, VectorRecord, VectorSearchResult
+from ...errors import CollectionNotFoundError, redact
+from ...filters import FilterLike
+from .._shared.engine_store import Answer, settled
+from .._shared.heads import Name
+from .._shared.prepared import PreparedDocument, prepare_write
+from .._shared.records import Checked, closed_store, existing
+from .._shared.worker import Steps, Worker, run_out
+from ..base import CollectionInfo, RetrieveRequest, StoreHealth
+from .client import Connection, MilvusOptions
+from .heads import LocalHeads, RemoteHeads
+from .schema import HEAD, INFO_ID, MilvusInfo, chunks_of, heads_of, info_row
+from .view import Reader
+from .writer import Writer
+
+T = TypeVar("T")
+
+_DISTANCES = {"COSINE": "Cosine", "IP": "Dot", "L2": "Euclid"}
+_THREADS = 8
+# Milvus has no conditional write, so writers of one process take turns; see `writer` for those of several.
+_turns: dict[tuple[str, str], threading.RLock] = defaultdict(threading.RLock)
+
+
+class MilvusEngine:
+    """Collections of a local file, which one worker reads and writes, or of a server, where threads do."""
+
+    def __init__(self, owner: object, options: MilvusOptions) -> None:
+        self._owner = owner
+        self._options = options
+        self.connection = Connection(owner, options)
+        self._runner: Worker | _Pool | None = None
+        self._readers: dict[str, Reader] = {}
+
+    @property
+    def is_open(self) -> bool:
+        return self._runner is not None
+
+    async def open(self) -> None:
+        self._readers = {}
+        await asyncio.to_thread(self.connection.open)
+        self._runner = Worker("agent-rag-milvus") if self._options.is_local else _Pool()
+
+    async def close(self) -> None:
+        """Finish what is queued first."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await asyncio.shield(asyncio.to_thread(self._close, runner))
+
+    def _close(self, runner: Worker | _Pool) -> None:
+        try:
+            runner.stop()
+        finally:
+            self.connection.close()
+
+    # --- collections ---
+
+    async def create(self, name: str, dimensions: int, fingerprint: str | None) -> CollectionInfo:
+        return await self._write(name, lambda: self._create(name, dimensions, fingerprint))
+
+    async def drop(self, name: str) -> None:
+        await self._write(name, lambda: self._drop(name))
+
+    async def info(self, name: str) -> CollectionInfo | None:
+        info = await self._read(lambda: self._info(name))
+        return None if info is None else info.public()
+
+    async def names(self) -> list[str]:
+        return await self._read(self._names)
+
+    def _create(self, name: str, dimensions: int, fingerprint: str | None) -> Steps[CollectionInfo]:
+        yield from ()
+        info = self._info(name)
+        if info is None:
+            info = MilvusInfo(
+                name=name,
+                dimensions=dimensions,
+                fingerprint=fingerprint,
+                distance=_DISTANCES[self._options.metric_type],
+                keyword=self._options.keyword,
+            )
+            if self.connection.has(heads_of(name)):  # left by a crash
+                self.connection.drop(heads_of(name))
+            self.connection.create_heads(heads_of(name))
+            self.connection.upsert(heads_of(name), [info_row(info)])
+            self.connection.create_chunks(chunks_of(name), info)
+        elif fingerprint is not None and info.fingerprint is None:
+            info.fingerprint = fingerprint
+            self.connection.upsert(heads_of(name), [info_row(info)])
+        return info.public()
+
+    def _drop(self, name: str) -> Steps[None]:
+        yield from ()
+        self._readers.pop(name, None)
+        # The chunks make a collection exist, so a crash in between leaves none.
+        for part in (chunks_of(name), heads_of(name)):
+            if self.connection.has(part):
+                self.connection.drop(part)
+
+    def _info(self, name: str) -> MilvusInfo | None:
+        if self._options.is_local and name in self._readers:
+            return self._readers[name].info
+        if not self.connection.has(chunks_of(name)):
+            return None
+        return self._stored_info(heads_of(name))
+
+    def _stored_info(self, heads: str) -> MilvusInfo | None:
+        try:
+            self.connection.load(heads)
+            rows = self.connection.get(heads, [INFO_ID], [HEAD])
+        except CollectionNotFoundError:  # dropped meanwhile
+            return None
+        return MilvusInfo.model_validate_json("".join(rows[0][HEAD])) if rows else None
+
+    def _names(self) -> list[str]:
+        stored = set(self.connection.names())
+        ours = [one for one in stored if one.startswith("rag_") and one.endswith("_heads")]
+        infos = [self._stored_info(one) for one in ours if f"{one.removesuffix('heads')}chunks" in stored]
+        return sorted(info.name for info in infos if info is not None)
+
+    def _reader(self, name: str) -> Reader:
+        """Raises: CollectionNotFoundError."""
+        reader = self._readers.get(name)
+        if reader is not None and self._options.is_local:
+            return reader
+        info = existing(self._info(name), name)
+        self.connection.load(chunks_of(name))
+        if reader is None:
+            heads = LocalHeads if self._options.is_local else RemoteHeads
+            turn = nullcontext() if self._options.is_local else _turns[self._options.uri, name]
+            reader = Reader(self.connection, info, heads(self.connection, name), turn)
+            if self._options.is_local:
+                Writer(reader).repair()
+            self._readers[name] = reader
+        reader.take(info)
+        return reader
+
+    # --- writing ---
+
+    async def insert(self, name: str, checked: Checked) -> None:
+        documents = await self._prepared(name, checked, given=False)
+        await self._change(name, lambda writer: writer.insert(documents))
+
+    async def replace(self, name: str, checked: Checked) -> int:
+        documents = await self._prepared(name, checked, given=True)
+        return await self._change(name, lambda writer: writer.replace(documents))
+
+    async def _prepared(self, name: str, checked: Checked, *, given: bool) -> list[PreparedDocument]:
+        info = existing(await self._read(lambda: self._info(name)), name)
+        return await prepare_write(info, checked, given=given, keyword=info.keyword)
+
+    async def delete(
+        self, name: str, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None
+    ) -> tuple[list[Name], int]:
+        def steps() -> Steps[tuple[list[Name], int]]:
+            reader = self._reader(name)
+            names = _names_matching(reader, document_ids, metadata_filter)
+            return names, (yield from Writer(reader).delete(names))
+
+        return await self._write(name, steps)
+
+    # --- reading ---
+
+    async def retrieve(self, name: str, request: RetrieveRequest) -> list[VectorSearchResult]:
+        return await self._look(name, lambda reader: reader.retrieve(request))
+
+    async def read(self, name: str, job: Callable[[Reader], Answer[T]]) -> T:
+        return await settled(await self._look(name, job))
+
+    async def iterate(
+        self, name: str, metadata_filter: FilterLike | None, batch_size: int
+    ) -> AsyncIterator[VectorRecord]:
+        batches = await self._look(name, lambda reader: reader.batches(batch_size))
+        while keys := await self._read(lambda: next(batches, None)):
+            for record in await self._fetch(name, keys, metadata_filter):
+                yield record
+
+    async def _fetch(
+        self, name: str, keys: Sequence[ChunkKey], metadata_filter: FilterLike | None
+    ) -> list[VectorRecord]:
+        return await self._look(name, lambda reader: reader.fetch(keys, metadata_filter, True))
+
+    async def ping(self) -> StoreHealth:
+        names = await self.names()
+        engine = "Milvus Lite" if self._options.is_local else "Milvus"
+        facts = {"engine": engine, "uri": redact(self._options.uri), "collections": str(len(names))}
+        return StoreHealth(ok=True, detail=engine, facts=facts)
+
+    # --- threads ---
+
+    async def _look(self, collection: str, job: Callable[[Reader], T]) -> T:
+        return await self._read(lambda: job(self._reader(collection)))
+
+    async def _change(self, collection: str, steps: Callable[[Writer], Steps[T]]) -> T:
+        def run() -> Steps[T]:
+            return (yield from steps(Writer(self._reader(collection))))
+
+        return await self._write(collection, run)
+
+    async def _read(self, job: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self._running().read(job))
+
+    async def _write(self, collection: str, steps: Callable[[], Steps[T]]) -> T:
+        runner = self._running()
+        if isinstance(runner, Worker):
+            return await asyncio.wrap_future(runner.write(steps()))
+
+        def run() -> T:
+            with _turns[self._options.uri, collection]:
+                return run_out(steps())
+
+        return await asyncio.wrap_future(runner.read(run))
+
+    def _running(self) -> Worker | _Pool:
+        if self._runner is None:
+            raise closed_store(self._owner)
+        return self._runner
+
+
+class _Pool:
+    """Threads for calls to a server."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent-rag-milvus")
+
+    def read(self, job: Callable[[], T]) -> Future[T]:
+        return self._threads.submit(job)
+
+    def stop(self) -> None:
+        self._threads.shutdown(wait=True)
+
+
+def _names_matching(
+    reader: Reader, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None
+) -> list[Name]:
+    among = None if document_ids is None else [name for one in document_ids for name in reader.heads.find(one)]
+    if among is not None and metadata_filter is None:
+        return among
+    return [(item.scope, item.document_id) for item in reader.heads.summaries(metadata_filter, among)]
