@@ -32,6 +32,9 @@ class SeedStoreAdapter(VectorStoreBase):
         self._store = store
         self._dimensions = dimensions
 
+    def _lacks(self, capability: Capability) -> NotImplementedError:
+        return self._store._lacks(capability)
+
     async def create_collection(self, name: str, dimensions: int) -> None:
         await self._store.create_collection(name, dimensions)
 

@@ -563,3 +563,9 @@ async def test_a_store_without_keyword_search_keeps_words_of_others_fresh(tmp_pa
         found = await store.retrieve("c", RetrieveRequest(texts=["pear"]))
 
     assert [hit.document_id for hit in found] == ["a", "b"]
+
+
+def test_a_folder_is_no_location() -> None:
+    """As with qdrant-client, the first argument is ``:memory:`` or an address; the message names `path`."""
+    with pytest.raises(errors.ConfigurationError, match="for a folder pass path="):
+        QdrantStore(".agent-rag/store")

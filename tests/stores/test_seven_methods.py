@@ -2,6 +2,7 @@
 
 import pytest
 
+from agent_rag.stores.seed import SeedStoreAdapter
 from agent_rag.testing import SevenMethodStore, StoreContract, record
 
 
@@ -28,3 +29,11 @@ async def test_more_than_the_seeds_arguments_is_a_type_error() -> None:
             await store.delete("c", "doc", {"tenant": "a"})
         with pytest.raises(TypeError):
             await store.delete("c", "doc", metadata_filter=None)
+
+
+async def test_what_it_lacks_is_said_in_its_own_name() -> None:
+    """The wrapper that a KnowledgeBase puts around it is not what the user knows."""
+    wrapped = SeedStoreAdapter(SevenMethodStore(), 4)
+
+    with pytest.raises(NotImplementedError, match="SevenMethodStore does not have the capability 'fetch'"):
+        await wrapped.list_collections()

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class PostgresStore(ConnectedStoreBase):
-    """Records in PostgreSQL 13 or later; see docs/stores/postgres.md.
+    """Records in PostgreSQL 15 or later; see docs/stores/postgres.md.
 
     With pgvector 0.8 vectors are searched by an HNSW index once a collection has more than `exact_below` chunks;
     without it every search compares all vectors in SQL. Every write is one transaction, every search one snapshot.

@@ -72,6 +72,11 @@ class QdrantStore(EngineStore):
                 f"got location={location!r}, url={redact(url or '')!r}, path={path!r}"
             )
         if location is not None and location != ":memory:":
+            if "://" not in location:
+                raise ConfigurationError(
+                    f"location={redact(location)!r} is neither ':memory:' nor an address such as "
+                    "'http://host:6333'; for a folder pass path="
+                )
             url = location
         server_options = {
             "api_key": api_key,
