@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import pydantic
 
 from .._extras import needs
 from .._sync import run_sync
 from ..chat import ChatMessage
-from ..content import TextBlock
+from ..content import ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
+from ._crewai_parts import parts
 from .citation import Citation
-from .hint import with_hints
+from .hint import Hint, with_hints
 from .rag import RAGMiddleware
 from .tool import KnowledgeTool
 from .turn import Turn, TurnRegistry
 
 _crew_tools: Any = needs("crewai", "crewai.tools", purpose="agent_rag.middleware.crewai")
+_bus: Any = needs("crewai", "crewai.events.event_bus")
+_base_events: Any = needs("crewai", "crewai.events.base_events")
+
+T = TypeVar("T")
 
 _turns = TurnRegistry()
 """The last turn of each task, by its id."""
+
+
+class HintShownEvent(_base_events.BaseEvent):  # type: ignore[misc]
+    """On CrewAI's event bus: a hint was made for a turn. The fields of `HintEvent` as plain JSON."""
+
+    type: str = "agent_rag_hint"
+    middleware: str
+    queries: list[str]
+    text: str
+    citations: list[dict[str, Any]]
+    dropped: int
+    degraded: bool
 
 
 class _Run:
@@ -38,13 +56,50 @@ class _Run:
         self.turn = turn
         self.ask: Any = None
         """Content of the message that asks; known from the first model call on."""
+        self.told: set[str] = set()
+        """Keys of the instances whose hint event was emitted."""
+        self.pictured: dict[str, list[DataBlock]] = {}
+        """Images of tool results, by the text of the result."""
+        self.cancelled = False
+        self._searches: set[asyncio.Task[Any]] = set()
+
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of `coroutine`, for a worker thread; CancelledError once the run is cancelled."""
+        try:
+            result = run_sync(self._watched(coroutine))
+        except concurrent.futures.CancelledError as error:
+            raise asyncio.CancelledError from error
+        if self.cancelled:
+            # CrewAI's thread outlives the run: it must not go on to the model.
+            raise asyncio.CancelledError
+        return result
+
+    async def _watched(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        search = asyncio.ensure_future(coroutine)
+        self._searches.add(search)
+        try:
+            if self.cancelled:
+                search.cancel()
+            return await search
+        finally:
+            self._searches.discard(search)
+
+    def cancel(self) -> None:
+        """From any thread: end the searches."""
+        self.cancelled = True
+        for search in list(self._searches):
+            search.get_loop().call_soon_threadsafe(search.cancel)
 
 
 _running: ContextVar[_Run | None] = ContextVar("agent_rag_crewai_run", default=None)
 
 
 def attach(
-    agent: Any, middleware: RAGMiddleware | Sequence[RAGMiddleware], *, context: Callable[[], Any] | None = None
+    agent: Any,
+    middleware: RAGMiddleware | Sequence[RAGMiddleware],
+    *,
+    context: Callable[[], Any] | None = None,
+    supports_images: bool | None = None,
 ) -> Any:
     """Give a CrewAI agent retrieval, and return it. Once, before it joins a crew.
 
@@ -55,6 +110,7 @@ def attach(
     Args:
         agent: A `crewai.Agent`. Its model is replaced by a copy that adds the hints.
         context: Gives what the `scope` callable gets; called when an execution begins, in its context.
+        supports_images: Whether the model takes image parts; default: what its `supports_multimodal` says.
 
     Raises: ConfigurationError: the agent has middlewares already.
     """
@@ -63,7 +119,7 @@ def attach(
     middlewares = [middleware] if isinstance(middleware, RAGMiddleware) else list(middleware)
     agent.llm = _hinting(agent.llm, middlewares)
     agent.tools = [*(agent.tools or []), *(_tool(tool) for rag in middlewares for tool in rag.tools)]
-    _become(agent, _turning(type(agent), middlewares, context))
+    _become(agent, _turning(type(agent), middlewares, context, supports_images))
     return agent
 
 
@@ -76,7 +132,12 @@ def citations(task: Any) -> list[Citation]:
 # --- turns ---
 
 
-def _turning(kind: Any, middlewares: Sequence[RAGMiddleware], context: Callable[[], Any] | None) -> Any:
+def _turning(
+    kind: Any,
+    middlewares: Sequence[RAGMiddleware],
+    context: Callable[[], Any] | None,
+    supports_images: bool | None,
+) -> Any:
     """A class of agents that starts the turns. Crews copy agents by their class."""
 
     @contextmanager
@@ -87,14 +148,21 @@ def _turning(kind: Any, middlewares: Sequence[RAGMiddleware], context: Callable[
             yield
             return
         turn = middlewares[0].start_turn(
-            text, history=lambda: list(_history(history)), context=context() if context is not None else None
+            text,
+            history=lambda: list(_history(history)),
+            context=context() if context is not None else None,
+            supports_images=agent.llm.supports_multimodal() if supports_images is None else supports_images,
         )
         if task is not None:
             _turns.end(str(task.id))
             _turns.get_or_start(str(task.id), lambda: turn)
-        token = _running.set(_Run(agent, task, turn))
+        started = _Run(agent, task, turn)
+        token = _running.set(started)
         try:
             yield
+        except asyncio.CancelledError:
+            started.cancel()
+            raise
         finally:
             _running.reset(token)
 
@@ -142,12 +210,11 @@ def _hinting(llm: Any, middlewares: Sequence[RAGMiddleware]) -> Any:
 
     class Hinting(kind):  # type: ignore[misc]
         def call(self, messages: Any, tools: Any = None, *args: Any, **options: Any) -> Any:
-            messages, tools = run_sync(_prepared(middlewares, _running.get(), messages, tools))
+            messages, tools = _prepared(self, middlewares, messages, tools)
             return super().call(messages, tools, *args, **options)
 
         async def acall(self, messages: Any, tools: Any = None, *args: Any, **options: Any) -> Any:
-            prepared = _prepared(middlewares, _running.get(), messages, tools)
-            messages, tools = await asyncio.to_thread(run_sync, prepared)
+            messages, tools = await asyncio.to_thread(_prepared, self, middlewares, messages, tools)
             return await super().acall(messages, tools, *args, **options)
 
     made = copy.copy(llm)
@@ -155,11 +222,10 @@ def _hinting(llm: Any, middlewares: Sequence[RAGMiddleware]) -> Any:
     return made
 
 
-async def _prepared(
-    middlewares: Sequence[RAGMiddleware], run: _Run | None, messages: Any, tools: Any
-) -> tuple[Any, Any]:
-    """The arguments of a model call, with the hints and with the tools as the instances describe them."""
-    specs = {tool.name: tool.spec for rag in middlewares for tool in await rag.list_tools(refresh=False)}
+def _prepared(llm: Any, middlewares: Sequence[RAGMiddleware], messages: Any, tools: Any) -> tuple[Any, Any]:
+    """The arguments of a model call, with hints and images, and with the tools as the instances describe them."""
+    run = _running.get()
+    specs = run_sync(_specs(middlewares))
     tools = [_described(tool, specs) for tool in tools] if tools else tools
     if run is None or isinstance(messages, str):
         return messages, tools
@@ -167,18 +233,46 @@ async def _prepared(
         users = [message["content"] for message in messages if message["role"] == "user"]
         asks = [content for content in users if run.turn.text in str(content)] or users
         run.ask = asks[-1] if asks else None
-    made = []
-    for rag in middlewares:
-        hint = await rag.hint(run.turn)
-        if hint is not None:
-            # There is no history to keep a hint in.
-            made.append((hint.model_copy(update={"persist": False}), {"role": "user", "content": hint.text}))
-    return with_hints(
+    hints = run.wait(_hints(middlewares, run.turn))
+    _tell(llm, run, hints)
+    made = with_hints(
         messages,
-        made,
+        # There is no history to keep a hint in.
+        [(hint.model_copy(update={"persist": False}), _hint_message(llm, hint)) for _, hint in hints],
         is_ask=lambda message: message["role"] == "user" and message["content"] == run.ask,
         is_hint=lambda message: message["role"] == "user" and any(rag.is_hint(_text(message)) for rag in middlewares),
-    ), tools
+    )
+    return list(_with_images(llm, made, run.pictured)), tools
+
+
+async def _specs(middlewares: Sequence[RAGMiddleware]) -> dict[str, Any]:
+    return {tool.name: tool.spec for rag in middlewares for tool in await rag.list_tools(refresh=False)}
+
+
+async def _hints(middlewares: Sequence[RAGMiddleware], turn: Turn) -> list[tuple[RAGMiddleware, Hint]]:
+    hints = [(rag, await rag.hint(turn)) for rag in middlewares]
+    return [(rag, hint) for rag, hint in hints if hint is not None]
+
+
+def _tell(llm: Any, run: _Run, hints: Iterable[tuple[RAGMiddleware, Hint]]) -> None:
+    """Emit each hint's event once; here, in the execution's own context, by which streams tell executions apart."""
+    for rag, hint in hints:
+        if hint.event is None or rag.key in run.told:
+            continue
+        run.told.add(rag.key)
+        about = {} if run.task is None else {"task_id": str(run.task.id), "task_name": run.task.name}
+        _bus.crewai_event_bus.emit(
+            llm,
+            HintShownEvent(
+                **hint.event.model_dump(mode="json", include=set(_EVENT_FIELDS)),
+                agent_id=str(run.owner.id),
+                agent_role=run.owner.role,
+                **about,
+            ),
+        )
+
+
+_EVENT_FIELDS = ("middleware", "queries", "text", "citations", "dropped", "degraded")
 
 
 def _described(tool: Any, specs: dict[str, Any]) -> Any:
@@ -198,7 +292,13 @@ class SearchTool(_crew_tools.BaseTool):  # type: ignore[misc]
 
     def _run(self, **arguments: Any) -> str:
         run = _running.get()
-        return run_sync(self._tool(arguments, turn=run.turn if run is not None else None)).text  # type: ignore[no-any-return]
+        if run is None:
+            return run_sync(self._tool(arguments)).text  # type: ignore[no-any-return]
+        result = run.wait(self._tool(arguments, turn=run.turn))
+        images = [block for block in result.blocks if isinstance(block, DataBlock)]
+        if images:
+            run.pictured[result.text] = images
+        return result.text  # type: ignore[no-any-return]
 
     async def _arun(self, **arguments: Any) -> str:
         return await asyncio.to_thread(self._run, **arguments)
@@ -220,6 +320,34 @@ def _tool(tool: KnowledgeTool) -> Any:
 def _never(arguments: Any = None, result: Any = None) -> bool:
     """CrewAI's cache would give one caller's hits to the next; a turn has its own."""
     return False
+
+
+# --- images ---
+
+
+def _hint_message(llm: Any, hint: Hint) -> dict[str, Any]:
+    pictured = any(isinstance(block, DataBlock) for block in hint.blocks)
+    return {"role": "user", "content": list(parts(llm, hint.blocks)) if pictured else hint.text}
+
+
+def _with_images(llm: Any, messages: Sequence[Any], pictured: dict[str, list[DataBlock]]) -> Iterator[Any]:
+    """`messages` with the images of the tool results, which are texts in CrewAI, in a user message after them."""
+    waiting: list[DataBlock] = []
+    for message in messages:
+        if waiting and message["role"] != "tool":
+            # Providers want the results of parallel calls side by side.
+            yield _image_message(llm, waiting)
+            waiting = []
+        yield message
+        if message["role"] in ("tool", "assistant"):
+            waiting += [image for text, images in pictured.items() if text in _text(message) for image in images]
+    if waiting:
+        yield _image_message(llm, waiting)
+
+
+def _image_message(llm: Any, images: Iterable[DataBlock]) -> dict[str, Any]:
+    blocks: list[ContentBlock] = [TextBlock(text="The images of the search results above, in their order:"), *images]
+    return {"role": "user", "content": list(parts(llm, blocks))}
 
 
 # --- translation ---
@@ -248,4 +376,4 @@ def _history(messages: Sequence[Any]) -> Iterator[ChatMessage]:
             yield ChatMessage(role=message["role"], content=[TextBlock(text=_text(message))])
 
 
-__all__ = ["SearchTool", "attach", "citations"]
+__all__ = ["HintShownEvent", "SearchTool", "attach", "citations"]

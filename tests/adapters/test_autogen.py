@@ -20,7 +20,7 @@ pytest.importorskip("autogen_agentchat", reason="scripts/test adapters autogen i
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import TaskResult
 from autogen_agentchat.conditions import MaxMessageTermination
-from autogen_agentchat.messages import MemoryQueryEvent
+from autogen_agentchat.messages import MemoryQueryEvent, ModelClientStreamingChunkEvent
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import CancellationToken, FunctionCall
 from autogen_core import Image as AutogenImage
@@ -53,6 +53,8 @@ class ScriptedClient(ChatCompletionClient):
 
     def __init__(self, script: ScriptedChatModel) -> None:
         self.script = script
+        self.made: list[str] = []
+        """Chunks so far."""
 
     async def create(self, messages: Any, *, tools: Any = (), **options: Any) -> CreateResult:
         if (token := options.get("cancellation_token")) is not None and token.is_cancelled():
@@ -68,7 +70,9 @@ class ScriptedClient(ChatCompletionClient):
     async def create_stream(self, *args: Any, **options: Any) -> AsyncGenerator[str | CreateResult, None]:
         result = await self.create(*args, **options)
         if isinstance(result.content, str):
-            yield result.content
+            for chunk in chunks_of(result.content):
+                self.made.append(chunk)
+                yield chunk
         yield result
 
     async def close(self) -> None:
@@ -95,6 +99,12 @@ class ScriptedClient(ChatCompletionClient):
         )
 
     capabilities = model_info
+
+
+def chunks_of(text: str) -> list[str]:
+    """Two halves."""
+    middle = len(text) // 2
+    return [text[:middle], text[middle:]]
 
 
 def calls(reply: ChatReply) -> list[FunctionCall]:
@@ -184,6 +194,46 @@ class TestStreamedAutoGen(TestAutoGen):
     async def run(self, agent: Any, text: str, *, session: str = "s", context: Any = None) -> Outcome:
         agent.context = context
         return await self.stream(agent, text)
+
+    async def stream(self, agent: Any, text: str, *, session: str = "s") -> Outcome:
+        """Each answer comes in its chunks, before the message that holds it."""
+        parts = [part async for part in agent.agent.run_stream(task=text)]
+        outcome = outcome_of(parts[-1])
+        chunks = [part.content for part in parts[:-2] if isinstance(part, ModelClientStreamingChunkEvent)]
+        assert chunks == chunks_of(outcome.text)
+        return outcome
+
+
+async def test_a_stream_is_live() -> None:
+    """The hint's event comes before the model speaks, and each chunk before the next is made."""
+    client = ScriptedClient(ScriptedChatModel(call(query="more"), "one two"))
+    agent = AssistantAgent(
+        "a",
+        client,
+        max_tool_iterations=10,
+        model_client_stream=True,
+        **rag_options([static(FactBase()), agentic(FactBase("faq"))]),
+    )
+
+    parts = [(part, list(client.made)) async for part in agent.run_stream(task="hello")]
+
+    _, hint, *between, first, second, answer, result = parts
+    assert isinstance(hint[0], MemoryQueryEvent)
+    assert [len(client.script.inputs), hint[1]] == [2, []]
+    assert "MemoryQueryEvent" in [type(part).__name__ for part, made in between if not made]
+    assert [(part.content, made) for part, made in (first, second)] == [("one", ["one"]), (" two", ["one", " two"])]
+    assert (answer[0].content, type(result[0])) == ("one two", TaskResult)
+
+
+async def test_concurrent_runs_of_one_agent_share_its_context() -> None:
+    """Probe, without a middleware: the second run's model reads the first's question, so each run has its own agent."""
+    model = ScriptedChatModel(otherwise="done", delay_s=0.05)
+    agent = AssistantAgent("a", ScriptedClient(model))
+
+    await asyncio.gather(agent.run(task="one"), agent.run(task="two"))
+
+    assert "one" in spoken(model.inputs[-1])
+    assert "two" in spoken(model.inputs[-1])
 
 
 def test_an_image_of_a_tool_result_is_base64_text() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -165,7 +165,6 @@ class TestSyncPydanticAI(TestPydanticAI):
     """The same scenarios through `run_sync` and `run_stream`."""
 
     cancels = False
-    stream_events = False
 
     async def run(self, agent: Conversation, text: str, *, session: str = "s", context: Any = None) -> Outcome:
         def turn() -> Any:
@@ -179,9 +178,15 @@ class TestSyncPydanticAI(TestPydanticAI):
         return outcome_of(result.output, agent.end(session, result))
 
     async def stream(self, agent: Conversation, text: str, *, session: str = "s") -> Outcome:
-        async with agent.agent.run_stream(text, message_history=agent.begin(session)) as stream:
+        events: list[Any] = []
+
+        async def hear(context: Any, heard: AsyncIterable[Any]) -> None:
+            events.extend([event async for event in heard])
+
+        history = agent.begin(session)
+        async with agent.agent.run_stream(text, message_history=history, event_stream_handler=hear) as stream:
             output = await stream.get_output()
-        return outcome_of(output, agent.end(session, stream))
+        return outcome_of(output, agent.end(session, stream), events)
 
 
 async def test_instructions_survive_the_hint() -> None:

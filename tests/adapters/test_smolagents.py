@@ -9,6 +9,7 @@ import io
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -166,6 +167,29 @@ def test_smolagents_is_synchronous() -> None:
     public = [name for name in dir(ToolCallingAgent) if not name.startswith("_")]
 
     assert not any(inspect.iscoroutinefunction(getattr(ToolCallingAgent, name)) for name in public)
+
+
+def test_concurrent_runs_of_one_agent_share_its_memory() -> None:
+    """Probe, without a middleware: a second run wipes what the first has kept, so each run has its own agent."""
+    entered, ended = threading.Event(), threading.Event()
+
+    def step(messages: Sequence[ChatMessage]) -> str:
+        if not entered.is_set():
+            entered.set()
+            ended.wait(10)
+        return "done"
+
+    agent = ToolCallingAgent(tools=[], model=ScriptedModel(ScriptedChatModel(otherwise=step)), verbosity_level=0)
+    first = threading.Thread(target=agent.run, args=("one",))
+    first.start()
+    entered.wait(10)
+
+    agent.run("two")
+    ended.set()
+    first.join()
+
+    assert [type(step).__name__ for step in agent.memory.steps] == ["TaskStep", "ActionStep", "ActionStep"]
+    assert agent.memory.steps[0].task == "two"
 
 
 def test_a_callback_cannot_write_to_the_stream() -> None:

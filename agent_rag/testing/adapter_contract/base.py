@@ -30,7 +30,7 @@ class Outcome:
 
 
 def when(*conditions: str) -> Callable[[Test], Test]:
-    """Collect a test only where the contract class has all `conditions` as true attributes."""
+    """Collect a test only where the contract class has all `conditions` as true attributes, "not x" as false ones."""
 
     def mark(test: Test) -> Test:
         test.__dict__["_needs"] = conditions
@@ -74,12 +74,19 @@ class AdapterFixtures:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for base in cls.__mro__[1:]:
-            for name, test in vars(base).items():
-                can = all(getattr(cls, condition) for condition in getattr(test, "_needs", ()))
-                if name.startswith("test_") and name not in vars(cls) and not can:
-                    # Hidden, not skipped: what a framework cannot do is no missing test.
-                    setattr(cls, name, None)
+        inherited: dict[str, Any] = {}
+        for base in reversed(cls.__mro__[1:]):
+            inherited.update({name: test for name, test in vars(base).items() if name.startswith("test_") and test})
+        for name, test in inherited.items():
+            if name not in vars(cls):
+                # Hidden, not skipped: what a framework cannot do is no missing test. A subclass may show it again.
+                can = all(cls._holds(condition) for condition in getattr(test, "_needs", ()))
+                setattr(cls, name, test if can else None)
+
+    @classmethod
+    def _holds(cls, condition: str) -> bool:
+        wanted = condition.removeprefix("not ")
+        return bool(getattr(cls, wanted)) == (wanted == condition)
 
     def make_agent(
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False

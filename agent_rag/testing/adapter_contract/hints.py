@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from ...chat import ChatMessage, ChatReply
 from ...errors import AgentRAGError
 from ..chat import ScriptedChatModel, call, spoken
-from ..knowledge import PIXEL, FactBase, hit, picture
+from ..knowledge import PIXEL, FactBase, Flag, hit, picture
 from .base import AdapterFixtures, agentic, causes, images, roles, static, when
 
 
@@ -179,3 +182,30 @@ class AdapterStatic(AdapterFixtures):
             await running
         assert (await self.run(agent, "second", session="other")).text == "done"
         assert len(model.inputs) == 1
+
+    @when("not cancels")
+    async def test_a_run_in_a_thread_goes_on_when_its_caller_is_cancelled(self) -> None:
+        """Probe: nothing tells the framework, which goes on to its tools and to the model's next call."""
+        asked, cancelled, ended = Flag(), threading.Event(), Flag()
+
+        def first(messages: Sequence[ChatMessage]) -> ChatReply:
+            asked.set()
+            cancelled.wait(10)
+            return call(query="more")
+
+        def second(messages: Sequence[ChatMessage]) -> str:
+            ended.set()
+            return "done"
+
+        model = ScriptedChatModel(first, second)
+        running = asyncio.create_task(self.run(self.make_agent(model, [agentic(FactBase())]), "hello"))
+        await asked.wait()
+
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        cancelled.set()
+
+        async with asyncio.timeout(30):
+            await ended.wait()
+        assert "FACT(more)" in spoken(model.inputs[1])
