@@ -132,15 +132,12 @@ def retrieve_steps(request: RetrieveRequest) -> Generator[Step, Any, list[Vector
 
 
 def _result(hit: Scored, chunk: Chunk, signals: Signals | None) -> VectorSearchResult:
-    """Made without validation, which took a tenth of a search in process; every part is typed already."""
-    return VectorSearchResult.model_construct(
+    return VectorSearchResult(
         score=hit.score,
         document_id=hit.key.document_id,
         chunk=chunk,
         signals=signals or Signals(),
         scope=hit.key.scope,
-        knowledge_base=None,
-        also_in=[],
     )
 
 
@@ -154,8 +151,7 @@ def _signals(
     for hit in (hit for ranking in keyword for hit in ranking):
         weights[hit.key] = max(hit.score, weights.get(hit.key, hit.score))
     return {
-        key: Signals.model_construct(semantic=cosines.get(key), keyword=weights.get(key), rerank=None)
-        for key in dict.fromkeys((*cosines, *weights))
+        key: Signals(semantic=cosines.get(key), keyword=weights.get(key)) for key in dict.fromkeys((*cosines, *weights))
     }
 
 

@@ -2,7 +2,7 @@
 
 ``<table>_collections`` holds one row per collection. Each collection has its own tables, so that its vectors have a
 fixed size (which an HNSW index needs) and dropping it is instant: ``<table>_<id>_documents``, ``..._chunks``,
-``..._numbers`` (the numbers and dates of chunks, to find a narrow range by) and, with keyword search, ``..._postings``.
+``..._numbers`` (the numbers and dates of chunks, to find a range by; those of removed chunks stay until upkeep) and, with keyword search, ``..._postings``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_INLINE_BYTES = 6_000
 
 COLLECTION_COLUMNS = (
     "id", "name", "dimensions", "fingerprint", "distance", "format_version", "engine", "keyword", "chunks", "worded",
-    "words",
+    "words", "litter",
 )  # fmt: skip
 DOCUMENT_COLUMNS = (
     "id", "key", "name", "scope", "document_id", "first_index", "chunk_count", "body", "tokens", "number_keys",
@@ -79,6 +79,9 @@ class Collection:
     """Number of chunks with at least one token."""
     words: int
     """Number of tokens of all chunks."""
+    litter: int
+    """Number of removed chunks whose numbers may still be there. Ids of chunks are never given again, so such a row
+    matches nothing; it only makes a range look larger."""
     indexed: bool
     """Whether the vector index is there and valid."""
     names: Names
@@ -123,9 +126,17 @@ CREATE TABLE IF NOT EXISTS {names.collections} (
     keyword bool NOT NULL,
     chunks int8 NOT NULL DEFAULT 0,
     worded int8 NOT NULL DEFAULT 0,
-    words int8 NOT NULL DEFAULT 0
+    words int8 NOT NULL DEFAULT 0,
+    litter int8 NOT NULL DEFAULT 0
 ) WITH (fillfactor = 20);
 """
+
+
+async def upgrade(session: Session, names: Names) -> None:
+    """Add what the table of collections lacks when an earlier version made it."""
+    # Asked first, since ALTER TABLE waits for every transaction.
+    if await _gaps(session, f"{names.prefix}_collections", ("litter",)):
+        await session.execute(f"ALTER TABLE {names.collections} ADD COLUMN litter int8 NOT NULL DEFAULT 0")
 
 
 def collection_ddl(names: Names, collection: int, dimensions: int, *, keyword: bool, vector: str) -> str:
@@ -240,7 +251,7 @@ async def load(session: Session, names: Names, name: str, *, lock: str = "") -> 
         distance=row["distance"],
         format_version=row["format_version"],
     )
-    counts = {column: row[column] for column in ("chunks", "worded", "words", "keyword", "engine", "indexed")}
+    counts = {column: row[column] for column in ("chunks", "worded", "words", "litter", "keyword", "engine", "indexed")}
     return Collection(id=row["id"], info=info, names=names, **counts)
 
 

@@ -11,7 +11,7 @@ from ...documents import storable_text
 from ...errors import ConfigurationError, StoreError
 from ..base import FORMAT_VERSION, CollectionInfo
 from .connection import Connections, Session
-from .schema import Collection, Names, collection_ddl, drop_ddl, index_ddl, load, missing, shared_ddl
+from .schema import Collection, Names, collection_ddl, drop_ddl, index_ddl, load, missing, shared_ddl, upgrade
 from .vectors import Extension, VectorChoice, column_type, engine_for, find_extension
 
 logger = logging.getLogger("agent_rag")
@@ -109,6 +109,7 @@ class Schema:
     async def _create_shared(self, session: Session) -> None:
         await self._lock(session)
         await session.execute("SET LOCAL client_min_messages = warning; " + shared_ddl(self._options.names))
+        await upgrade(session, self._options.names)
 
     async def _lock(self, session: Session) -> None:
         # Two sessions that create the same thing at once fail, in spite of IF NOT EXISTS.
@@ -168,7 +169,9 @@ def schema_script(names: Names, collections: Mapping[str, int], *, distance: str
     for number, (name, dimensions) in enumerate(collections.items(), 1):
         engine = engine_for(dimensions, extension)
         info = CollectionInfo(name=name, dimensions=dimensions, distance=distance)
-        made = Collection(number, info, engine, keyword, chunks=0, worded=0, words=0, indexed=False, names=names)
+        made = Collection(
+            number, info, engine, keyword, chunks=0, worded=0, words=0, litter=0, indexed=False, names=names
+        )
         quoted = storable_text(name).replace("'", "''")
         row = f"{number}, '{quoted}', {dimensions:d}, '{distance}', {FORMAT_VERSION}, '{engine}', {keyword}"
         parts.append(

@@ -74,7 +74,7 @@ class Transactions:
         self._known[collection] = found
         if written is None:  # another store made the collection anew meanwhile
             return await self.publish(collection, prepare)
-        self._upkeep.note(found, written=written.touched, growth=written.growth)
+        self._upkeep.note(found, written=written.touched, growth=written.growth, litter=written.litter)
         return written
 
     async def remove(
@@ -96,7 +96,7 @@ class Transactions:
                 self.forget(collection)  # another store dropped it, and may have made it anew
                 return await self.remove(collection, document_ids, metadata_filter)
         self._known[collection] = found
-        self._upkeep.note(found, written=written.touched, growth=written.growth)
+        self._upkeep.note(found, written=written.touched, growth=written.growth, litter=written.litter)
         return written, names
 
     async def _prepared(self, collection: str, prepare: Prepare) -> tuple[Collection, Changes]:

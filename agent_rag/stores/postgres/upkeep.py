@@ -1,6 +1,7 @@
 """What keeps searches fast after many writes: the vector index, and fresh statistics and visibility maps.
 
-Both wait until no write came for a second, or until the store is closed. An index that grows chunk by chunk takes eight
+Both wait until no write came for a second, or until the store is closed; numbers of removed chunks, which a delete
+leaves since removing them takes longer than all else of it, are swept as soon as they are many. An index that grows chunk by chunk takes eight
 times as long as one that is built at once; and without a fresh visibility map each posting of a keyword search costs a
 look into the table, while autovacuum starts up to a minute late.
 """
@@ -17,6 +18,7 @@ from hashlib import blake2b
 from ...errors import StoreError
 from .connection import Connections, Session
 from .schema import Collection, Names, index_ddl, load
+from .writer import sweep
 from .vectors import MAX_HALF_DIMENSIONS, Extension
 
 logger = logging.getLogger("agent_rag")
@@ -47,9 +49,11 @@ class Upkeep:
         self._written: Counter[str] = Counter()
         self._stale: set[str] = set()
         """Collections to vacuum."""
+        self._littered: set[str] = set()
         self._unindexed: set[str] = set()
         self._given_up: set[str] = set()
         self._task: asyncio.Task[None] | None = None
+        self._sweeper: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
         self._writing = 0
         self._last_write = float("-inf")
@@ -65,13 +69,21 @@ class Upkeep:
             self._writing -= 1
             self._last_write = asyncio.get_running_loop().time()
 
-    def note(self, collection: Collection, *, written: int = 0, growth: int = 0) -> None:
-        """Remember what a write, or a search, showed to be owed."""
+    def note(self, collection: Collection, *, written: int = 0, growth: int = 0, litter: int = 0) -> None:
+        """Remember what a write, or a search, showed to be owed.
+
+        Args:
+            litter: `Collection.litter` after a write.
+        """
         name, size = collection.info.name, collection.chunks + growth
         if written:
             self._written[name] += written
-            if self._written[name] >= max(_VACUUM_ABOVE, _VACUUM_SHARE * size):
+            if self._written[name] >= _many(size):
                 self._stale.add(name)
+        if litter >= _many(size):
+            self._littered.add(name)
+            if self._sweeper is None or self._sweeper.done():
+                self._sweeper = asyncio.create_task(self._sweep())
         if self._needs_index(collection, size):
             self._unindexed.add(name)
         if (self._stale or self._unindexed) and (self._task is None or self._task.done()):
@@ -80,15 +92,15 @@ class Upkeep:
 
     async def close(self, *, settle: bool) -> None:
         """Do what is owed (`settle`), or leave it."""
-        task, self._task = self._task, None
-        if task is None:
-            return
-        if settle:
+        tasks = [task for task in (self._task, self._sweeper) if task is not None]
+        self._task = self._sweeper = None
+        if tasks and settle:
             self._hurry.set()
-            await asyncio.wait([task])
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+            await asyncio.wait(tasks)
+        for task in tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
     async def build_index(self, collection: Collection) -> None:
         """Make the vector index; reading and writing go on meanwhile."""
@@ -161,6 +173,26 @@ class Upkeep:
             return _QUIET_S
         return self._last_write + _QUIET_S - asyncio.get_running_loop().time()
 
+    async def _sweep(self) -> None:
+        while self._littered:
+            name = self._littered.pop()
+            try:
+                await self._sweep_one(name)
+            except StoreError as error:
+                logger.warning("removing old numbers of collection %r failed: %s", name, error)
+
+    async def _sweep_one(self, name: str) -> None:
+        async def work(session: Session) -> Collection | None:
+            found = await load(session, self._names, name)
+            if found is None or found.litter < _many(found.chunks):
+                return None
+            return found if await sweep(session, found, timeout_s=_LIMIT_S) else None
+
+        swept = await self._connections.write(work)
+        if swept is not None:
+            async with self._connections.session() as session:
+                await session.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {swept.numbers}", timeout_s=_LIMIT_S)
+
     async def _tend(self, name: str, *, vacuum: bool) -> None:
         async def find(session: Session) -> Collection | None:
             return await load(session, self._names, name)
@@ -176,6 +208,11 @@ class Upkeep:
                 await session.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {', '.join(tables)}", timeout_s=_LIMIT_S)
         if self._needs_index(collection, collection.chunks):
             await self.build_index(collection)
+
+
+def _many(size: int) -> float:
+    """So many written chunks of `size` are worth looking after."""
+    return max(_VACUUM_ABOVE, _VACUUM_SHARE * size)
 
 
 @contextlib.asynccontextmanager

@@ -38,6 +38,8 @@ class Written:
     before: int
     """Chunks that were there and are gone."""
     added: int
+    litter: int = 0
+    """`Collection.litter` after it; 0 where nothing was removed."""
 
     @property
     def touched(self) -> int:
@@ -55,12 +57,14 @@ class _Counts:
     chunks: int = 0
     worded: int = 0
     words: int = 0
+    removed: int = 0
 
     def add(self, length: int, times: int) -> None:
         """Count a chunk of `length` tokens."""
         self.chunks += times
         self.worded += times if length else 0
         self.words += times * length
+        self.removed += max(0, -times)
 
 
 @dataclass(frozen=True)
@@ -112,8 +116,31 @@ async def publish(
         await _copy(session, collection, documents, piece)
         for length in piece.lengths:
             change.add(length, 1)
-    await _count(session, collection, change)
-    return Written(before, len(prepared.records))
+    return Written(before, len(prepared.records), await _count(session, collection, change))
+
+
+async def sweep(session: Session, collection: Collection, *, timeout_s: float) -> bool:
+    """Remove the numbers of chunks that are gone, unless another session does so already. Returns whether it did."""
+    # The count is read first: chunks that are removed meanwhile stay counted, and their numbers may stay.
+    row = await session.fetch_one(
+        f"SELECT litter FROM {collection.names.collections} "
+        "WHERE id = $1 AND pg_try_advisory_xact_lock(hashtextextended($2, 0))",
+        collection.id,
+        collection.numbers,
+    )
+    if row is None:
+        return False
+    await session.execute(
+        f"DELETE FROM {collection.numbers} n "
+        f"WHERE NOT EXISTS (SELECT FROM {collection.chunk_table} c WHERE c.id = n.chunk)",
+        timeout_s=timeout_s,
+    )
+    await session.execute(
+        f"UPDATE {collection.names.collections} SET litter = greatest(0, litter - $2) WHERE id = $1",
+        collection.id,
+        row["litter"],
+    )
+    return True
 
 
 async def remove(
@@ -141,12 +168,12 @@ async def remove(
         "counted AS (SELECT count(*) AS chunks, count(*) FILTER (WHERE length > 0) AS worded, "
         "coalesce(sum(length), 0) AS words FROM gone) "
         f"UPDATE {collection.names.collections} c SET chunks = c.chunks - counted.chunks, "
-        "worded = c.worded - counted.worded, words = c.words - counted.words FROM counted WHERE c.id = $2 "
-        "RETURNING counted.chunks",
+        "worded = c.worded - counted.worded, words = c.words - counted.words, litter = c.litter + counted.chunks "
+        "FROM counted WHERE c.id = $2 RETURNING counted.chunks, c.litter",
         [row["id"] for row in rows],
         collection.id,
     )
-    return Written(row["chunks"], 0), names
+    return Written(row["chunks"], 0, row["litter"]), names
 
 
 @dataclass(frozen=True)
@@ -307,30 +334,28 @@ async def _remove_chunks(
 
 
 def _gone(collection: Collection, condition: str) -> str:
-    """Parts of a statement that remove chunks, as `gone`, with their numbers and postings."""
-    parts = [
-        f"gone AS (DELETE FROM {collection.chunk_table} WHERE {condition} "
-        "RETURNING id, document, length, number_keys, number_values)",
-        f"numbers AS (DELETE FROM {collection.numbers} n "
-        "USING (SELECT id, key, value FROM gone, unnest(number_keys, number_values) AS u(key, value)) AS x "
-        "WHERE n.key = x.key AND n.value = x.value AND n.chunk = x.id)",
-    ]
+    """Parts of a statement that remove chunks, as `gone`, with their postings; their numbers are left to `sweep`."""
+    parts = [f"gone AS (DELETE FROM {collection.chunk_table} WHERE {condition} RETURNING id, document, length)"]
     if collection.keyword:
         parts.append(f"words AS (DELETE FROM {collection.postings} WHERE chunk = ANY(ARRAY(SELECT id FROM gone)))")
     return ", ".join(parts)
 
 
-async def _count(session: Session, collection: Collection, change: _Counts) -> None:
+async def _count(session: Session, collection: Collection, change: _Counts) -> int:
+    """Add to the collection's counts. Returns its litter; 0 where nothing was removed."""
     if change == _Counts():
-        return
-    await session.execute(
-        f"UPDATE {collection.names.collections} SET chunks = chunks + $2, worded = worded + $3, words = words + $4 "
-        "WHERE id = $1",
+        return 0
+    row = await session.fetch_one(
+        f"UPDATE {collection.names.collections} SET chunks = chunks + $2, worded = worded + $3, words = words + $4, "
+        "litter = litter + $5 WHERE id = $1 RETURNING litter",
         collection.id,
         change.chunks,
         change.worded,
         change.words,
+        change.removed,
     )
+    litter: int = row["litter"]
+    return litter if change.removed else 0
 
 
 def _hashed(name: str) -> uuid.UUID:
