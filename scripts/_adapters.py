@@ -21,7 +21,7 @@ def test(name: str, versions: str) -> bool:
     pins = PINS / f"{name}-{versions}.txt"
     folder = ROOT / f".venv-{name}-{versions}"
     python = folder / "bin" / "python"
-    uv = [ROOT / ".venv" / "bin" / "python", "-m", "uv", "--quiet"]
+    uv = [ROOT / ".venv" / "bin" / "python", "-m", "uv", "--quiet", "--system-certs"]
     if not python.exists():
         run(*uv, "venv", "--python", sys.executable, folder)
     run(*uv, "pip", "sync", "--python", python, pins)

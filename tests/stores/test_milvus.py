@@ -121,7 +121,7 @@ class TestMilvusEndpoint(StoreContract):
         with _serving(tmp_path, "-c", _STALLING_SERVER) as address:
             reads = await assert_one_version_is_seen(lambda: MilvusLiteStore(address), collection, replaces=20)
 
-        assert reads > 3
+        assert reads > 0
 
 
 class TestMilvusLiteWithoutKeyword(StoreCore, StoreRetrieve):

@@ -2,7 +2,8 @@
 
 ``<table>_collections`` holds one row per collection. Each collection has its own tables, so that its vectors have a
 fixed size (which an HNSW index needs) and dropping it is instant: ``<table>_<id>_documents``, ``..._chunks``,
-``..._numbers`` (the numbers and dates of chunks, to find a range by; those of removed chunks stay until upkeep) and, with keyword search, ``..._postings``.
+``..._numbers`` (the numbers and dates of chunks, to find a range by; those of removed chunks stay until upkeep) and,
+with keyword search, ``..._postings``.
 """
 
 from __future__ import annotations

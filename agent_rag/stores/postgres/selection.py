@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...filters import FilterLike
 from ...filters.plan import AllOf, AnyOf, HasAny, InRange, NotOf, Plan, plan
 from .connection import Session
-from .filters import Range, Values, compares, range_sql, ranges_of, where
+from .filters import Range, Values, compares, range_sql, ranges_of, uses_index, where, where_among
 from .schema import Collection
 
 _SAMPLE = 2_000
@@ -99,12 +99,13 @@ class Selection:
         return self._matches
 
     def condition(self, values: Values) -> str:
-        """The filter over the alias ``c``, by the ids of a narrow range where `matches` found one."""
-        condition = where(self._filter, "c", values)
-        if self._narrow is None:
-            return condition
-        ids = range_sql(self._narrow, self._collection.numbers, values)
-        return f"({condition}) AND c.id = ANY(ARRAY({ids}))"
+        """The filter over the alias ``c``: by the ids of the narrow range that `matches` found, or of the first one
+        where no index over tokens can find what matches."""
+        ranges = [] if uses_index(self._filter) else ranges_of(self._filter)
+        held = self._narrow or next(iter(ranges), None)
+        if held is None:
+            return where(self._filter, "c", values)
+        return where_among(self._filter, held, self._collection.numbers, values)
 
     async def _estimate(self) -> float:
         node = plan(self._filter)

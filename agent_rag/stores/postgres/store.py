@@ -255,7 +255,9 @@ class PostgresStore(ConnectedStoreBase):
             self._seen[collection] = found
             return await search.run(session, found)
 
-        return await self._read(collection, work, settings=search.settings)
+        return await self._read(
+            collection, work, settings=search.settings, recent=bool(request.vectors) and not request.texts
+        )
 
     async def list_documents(self, collection: str, metadata_filter: FilterLike | None = None) -> list[DocumentSummary]:
         return await self._read(collection, lambda session, found: reader.summaries(session, found, metadata_filter))
@@ -315,10 +317,15 @@ class PostgresStore(ConnectedStoreBase):
     # --- running ---
 
     async def _read(
-        self, collection: str, work: Callable[[Session, Collection], Awaitable[T]], *, settings: str = ""
+        self,
+        collection: str,
+        work: Callable[[Session, Collection], Awaitable[T]],
+        *,
+        settings: str = "",
+        recent: bool = False,
     ) -> T:
         self._check_open()
-        return await self._transactions.read(collection, work, settings=settings)
+        return await self._transactions.read(collection, work, settings=settings, recent=recent)
 
     @property
     def _is_open(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from .reader import MAX_INDEX
 from .schema import Collection, Names, load
 from .upkeep import Upkeep
 
+_RECENT_S = 1.0
 T = TypeVar("T")
 Changes = tuple[list[tuple[int, DocumentSummary]], Prepared]
 """Heads as (chunk index, summary), and the chunks."""
@@ -33,26 +35,44 @@ class Transactions:
         self._upkeep = upkeep
         self._known: dict[str, Collection] = {}
         """As writers last saw them, which saves a round trip; whether one is still there the database decides."""
+        self._loaded: dict[str, tuple[float, Collection]] = {}
+        """As readers last loaded them, and when."""
 
     def forget(self, collection: str) -> None:
         """The collection was dropped."""
         self._known.pop(collection, None)
+        self._loaded.pop(collection, None)
 
     async def read(
-        self, collection: str, work: Callable[[Session, Collection], Awaitable[T]], *, settings: str = ""
+        self,
+        collection: str,
+        work: Callable[[Session, Collection], Awaitable[T]],
+        *,
+        settings: str = "",
+        recent: bool = False,
     ) -> T:
-        """Do `work` with the collection as it is, in one snapshot."""
+        """Do `work` with the collection as it is, in one snapshot.
+
+        Args:
+            recent: Its counts may be a second old, which saves a round trip. `work` must read a table of the
+                collection, since that is what tells whether it is still there.
+        """
+        loaded, known = self._loaded.get(collection, (0.0, None))
+        if not recent or time.monotonic() - loaded > _RECENT_S:
+            known = None
 
         async def inside(session: Session) -> T:
-            found = await load(session, self._names, collection)
-            if found is None:
-                raise unknown_collection(collection)
-            return await work(session, found)
+            return await work(session, known or await self._load(session, collection))
 
         try:
             return await self._connections.read(inside, settings=settings)
-        except RelationGone as error:
-            raise unknown_collection(collection) from error
+        except (RelationGone, DimensionMismatchError) as error:
+            if known is not None:  # another store dropped it, and may have made it anew
+                self._loaded.pop(collection, None)
+                return await self.read(collection, work, settings=settings)
+            if isinstance(error, RelationGone):
+                raise unknown_collection(collection) from error
+            raise
 
     async def publish(self, collection: str, prepare: Prepare) -> writer.Written:
         """Write what `prepare` gives."""
@@ -106,6 +126,13 @@ class Transactions:
                 return known, await asyncio.to_thread(prepare, known.info.dimensions)
         known = self._known[collection] = await self.read(collection, itself)
         return known, await asyncio.to_thread(prepare, known.info.dimensions)
+
+    async def _load(self, session: Session, collection: str) -> Collection:
+        found = await load(session, self._names, collection)
+        if found is None:
+            raise unknown_collection(collection)
+        self._loaded[collection] = time.monotonic(), found
+        return found
 
     async def _locked(self, session: Session, collection: str) -> Collection:
         """The collection, which cannot be dropped until the transaction ends."""

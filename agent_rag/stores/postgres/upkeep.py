@@ -1,9 +1,11 @@
 """What keeps searches fast after many writes: the vector index, and fresh statistics and visibility maps.
 
-Both wait until no write came for a second, or until the store is closed; numbers of removed chunks, which a delete
-leaves since removing them takes longer than all else of it, are swept as soon as they are many. An index that grows chunk by chunk takes eight
+Both wait until no write came for a second, or until the store is closed. An index that grows chunk by chunk takes eight
 times as long as one that is built at once; and without a fresh visibility map each posting of a keyword search costs a
 look into the table, while autovacuum starts up to a minute late.
+
+A delete leaves the numbers of its chunks, since removing them takes as long as all else of it. Once they are many,
+whichever store left them, they are swept together, without waiting for silence.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from hashlib import blake2b
 from ...errors import StoreError
 from .connection import Connections, Session
 from .schema import Collection, Names, index_ddl, load
-from .writer import sweep
 from .vectors import MAX_HALF_DIMENSIONS, Extension
+from .writer import sweep
 
 logger = logging.getLogger("agent_rag")
 
