@@ -69,8 +69,8 @@ class MilvusInfo(CollectionInfo):
     """Range key (`number_field`) -> column, for the first keys of a local file. Milvus Lite compares columns in C++ and
     JSON row by row: 10 ms and 900 ms for 10,000 rows on a busy machine."""
     value_columns: dict[str, str] = Field(default_factory=dict)
-    """Hash of a field's path -> column, for the first fields of a local file; "" for a path that has none. Comparing
-    integers takes a hundredth of looking for tokens in a text (0.5 ms for 1,000 rows)."""
+    """Hash of a field's path -> column, for the first fields of a local file; "" for a path that has none. A filtered
+    search of 100,000 rows spends 6 ms on comparing integers and 36 ms on looking for tokens in a text."""
     is_indexed: bool = False
     """Whether a local file has an index of the vectors, see `Connection.index_vectors`."""
 
