@@ -17,6 +17,7 @@ from agent_rag.documents import VectorRecord
 from agent_rag.stores.base import NATIVE, RetrieveRequest, Scored, VectorStoreBase
 from agent_rag.stores.qdrant import QdrantStore
 from agent_rag.stores.qdrant.publisher import Publisher
+from agent_rag.stores.qdrant.view import View
 from agent_rag.testing import HashEmbedding, StoreContract
 from agent_rag.testing.records import document, record
 from agent_rag.testing.store_contract import MakeStore
@@ -326,3 +327,20 @@ async def test_a_knowledge_base_without_keyword_search_is_semantic(server: Qdran
 
     assert found.signals.semantic is not None
     assert found.signals.keyword is None
+
+
+async def test_a_search_that_never_meets_a_whole_version_says_so(
+    server: QdrantServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty answer would say that the document is not there."""
+
+    async def always_replaced(*_: Any) -> set[str]:
+        return {"another version"}
+
+    async with QdrantStore(url=server.url) as store:
+        await store.create_collection("c", 4)
+        await store.replace("c", [document()], version("one", 2))
+        monkeypatch.setattr(View, "_wrong", always_replaced)
+
+        with pytest.raises(errors.StoreError, match="'c' are replaced all the time"):
+            await store.search("c", EAST, 5)

@@ -10,6 +10,7 @@ from typing import Any
 from qdrant_client import AsyncQdrantClient, models
 
 from ...documents import Chunk, ChunkKey, VectorSearchResult
+from ...errors import StoreError
 from ...filters import FilterLike
 from ...retrieval.lexical import term_id, tokenize
 from .._shared.driver import best, run_steps_async
@@ -61,14 +62,20 @@ async def search(
     request: RetrieveRequest,
     statistics: ServerStatistics | None,
 ) -> list[VectorSearchResult]:
-    """Run `request`, again from the start when a document in it was replaced meanwhile."""
+    """Run `request`, again from the start when a document in it was replaced meanwhile.
+
+    Raises: StoreError: documents are replaced faster than they are read.
+    """
     for attempt in range(_ATTEMPTS):
         view = View(client, collection, distance, statistics, patient=attempt + 1 < _ATTEMPTS)
         try:
             return await run_steps_async(request, view.answer)
         except Changed:
             await asyncio.sleep(0.002 * attempt)
-    raise AssertionError("the last view is not patient")
+    raise StoreError(
+        f"documents of collection {collection!r} are replaced all the time: {_ATTEMPTS} searches found a version that "
+        "was gone at the end; try again"
+    )
 
 
 class View:
@@ -169,7 +176,10 @@ class View:
     # --- versions ---
 
     async def _query(self, metadata_filter: FilterLike | None, requests: Any) -> list[list[Any]]:
-        """Run a batch until each hit of its first query is of the version that its document's head names."""
+        """Run a batch until each hit of its first query is of the version that its document's head names.
+
+        Raises: Changed: it never was.
+        """
         for _ in range(_ATTEMPTS):
             answers = await self._client.query_batch_points(
                 self._collection, requests(condition(metadata_filter, self._stale))
@@ -179,7 +189,7 @@ class View:
             if not wrong:
                 return [first, *others]
             self._stale |= wrong
-        return [[hit for hit in first if hit.payload[GENERATION] not in self._stale], *others]
+        raise Changed
 
     async def _wrong(self, hits: Sequence[Any]) -> set[str]:
         """Generations among `hits` that do not count; documents without any are pinned to theirs."""
