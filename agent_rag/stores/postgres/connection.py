@@ -78,7 +78,7 @@ class Session:
             )
 
     async def rollback(self) -> None:
-        """End a failed transaction; a connection that cannot is closed."""
+        """End a transaction that failed, or only read; a connection that cannot is closed."""
         try:
             if not self._connection.is_closed():
                 await self._connection.execute("ROLLBACK", timeout=5.0)
@@ -102,6 +102,8 @@ class Connections:
         self._options = dict(pool_options)
         self._timeout_s = timeout_s
         self._pool: Any = None
+        self._ending: set[asyncio.Task[None]] = set()
+        """Ends of read-only transactions whose answer was given already."""
 
     @property
     def is_open(self) -> bool:
@@ -131,6 +133,8 @@ class Connections:
 
     async def close(self) -> None:
         """Close an owned pool; running operations are waited for, for a while."""
+        if self._ending:
+            await asyncio.wait(self._ending)
         pool, self._pool = self._pool, None
         if pool is None or pool is self._borrowed:
             return
@@ -143,14 +147,16 @@ class Connections:
     async def read(self, work: Callable[[Session], Awaitable[T]], *, settings: str = "") -> T:
         """Run `work` in one read-only transaction, which sees one state; again if the connection was lost.
 
+        The answer does not wait for the end of the transaction, which is a round trip.
+
         Args:
             settings: Further ``SET LOCAL`` statements for it.
         """
-        return await self._run(work, f"{READ}; {settings}", (_Conflict, _Disconnected))
+        return await self._run(lambda: self._snapshot(work, f"{READ}; {settings}"), (_Conflict, _Disconnected))
 
     async def write(self, work: Callable[[Session], Awaitable[T]]) -> T:
         """Run `work` in one transaction; again if another one was in the way."""
-        return await self._run(work, WRITE, (_Conflict,))
+        return await self._run(lambda: self._transaction(work), (_Conflict,))
 
     @contextlib.asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
@@ -161,27 +167,38 @@ class Connections:
         except (_Conflict, _Disconnected) as error:
             _give_up(error)
 
-    async def _run(
-        self, work: Callable[[Session], Awaitable[T]], opening: str, again: tuple[type[Exception], ...]
-    ) -> T:
-        retrying = AsyncRetrying(
-            stop=_stop,
-            wait=wait_random(0.005, 0.1),
-            retry=retry_if_exception_type(again),
-            reraise=True,
-        )
+    async def _run(self, attempt_once: Callable[[], Awaitable[T]], again: tuple[type[Exception], ...]) -> T:
         try:
+            with contextlib.suppress(*again):  # nearly always that is all, and the rest takes 50 us to set up
+                return await attempt_once()
+            retrying = AsyncRetrying(
+                stop=_stop,
+                wait=wait_random(0.005, 0.1),
+                retry=retry_if_exception_type(again),
+                reraise=True,
+            )
             async for attempt in retrying:
                 with attempt:
-                    return await self._transaction(work, opening)
+                    return await attempt_once()
         except (_Conflict, _Disconnected) as error:
             _give_up(error)
         raise AssertionError("tenacity ends with a result or an error")
 
-    async def _transaction(self, work: Callable[[Session], Awaitable[T]], opening: str) -> T:
+    async def _snapshot(self, work: Callable[[Session], Awaitable[T]], opening: str) -> T:
+        async with contextlib.AsyncExitStack() as stack:
+            session = await stack.enter_async_context(self._acquired())
+            stack.push_async_callback(session.rollback)
+            await session.execute(opening)
+            result = await work(session)
+            ending = asyncio.create_task(stack.pop_all().aclose())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        return result
+
+    async def _transaction(self, work: Callable[[Session], Awaitable[T]]) -> T:
         async with self._acquired() as session:
             try:
-                await session.execute(opening)
+                await session.execute(WRITE)
                 result = await work(session)
                 await session.execute("COMMIT")
                 return result
@@ -201,10 +218,10 @@ class Connections:
 
 
 def _stop(state: RetryCallState) -> bool:
-    """A lost connection is tried once more; a conflict several times."""
+    """After the first attempt a lost connection is tried once more; a conflict several times."""
     error = state.outcome.exception() if state.outcome is not None else None
     attempts = 2 if isinstance(error, _Disconnected) else _ATTEMPTS
-    return stop_after_attempt(attempts)(state)
+    return stop_after_attempt(attempts - 1)(state)
 
 
 async def _keep(_: Any) -> None:

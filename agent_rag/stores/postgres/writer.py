@@ -154,26 +154,35 @@ async def remove(
     conditions = [where(metadata_filter, "d", values)]
     if document_ids is not None:
         conditions.append(f"d.name = ANY({values.bind([name_key(name) for name in document_ids], 'uuid[]')})")
-    rows = await session.fetch(
-        f"SELECT d.id, d.document_id FROM {collection.documents} d WHERE {' AND '.join(f'({c})' for c in conditions)} "
-        "ORDER BY d.key FOR UPDATE",
-        *values,
-    )
-    names = sorted({row["document_id"] for row in rows})
-    if not rows:
-        return Written(0, 0), names
-    row = await session.fetch_one(
-        f"WITH {_gone(collection, 'document = ANY($1::int4[])')}, "
-        f"heads AS (DELETE FROM {collection.documents} WHERE id = ANY($1::int4[])), "
+    row = await session.fetch_one(_removal(collection, " AND ".join(f"({c})" for c in conditions), values), *values)
+    change = _Counts()
+    if row["chunks"] != row["expected"]:
+        # A writer that was waited for added chunks, which the statement, begun before, does not see.
+        await _remove_chunks(session, collection, change, "document = ANY($1::int4[])", row["ids"])
+    litter = await _count(session, collection, change) or row["litter"] or 0
+    return Written(row["chunks"] - change.chunks, 0, litter), sorted(set(row["names"]))
+
+
+def _removal(collection: Collection, condition: str, values: Values) -> str:
+    """The statement that removes documents, the alias ``d``, with the chunks that they have when it begins.
+
+    It returns one row: the number of these chunks, the number that the documents had at the end (`expected`), the ids
+    of their rows, their names, and the collection's litter.
+    """
+    documents = "ARRAY(SELECT id FROM held)"
+    return (
+        f"WITH held AS MATERIALIZED (SELECT d.id, d.document_id, d.chunk_count FROM {collection.documents} d "
+        f"WHERE {condition} ORDER BY d.key FOR UPDATE), {_gone(collection, f'document = ANY({documents})')}, "
+        f"heads AS (DELETE FROM {collection.documents} WHERE id = ANY({documents})), "
         "counted AS (SELECT count(*) AS chunks, count(*) FILTER (WHERE length > 0) AS worded, "
-        "coalesce(sum(length), 0) AS words FROM gone) "
-        f"UPDATE {collection.names.collections} c SET chunks = c.chunks - counted.chunks, "
+        "coalesce(sum(length), 0) AS words FROM gone), "
+        f"kept AS (UPDATE {collection.names.collections} c SET chunks = c.chunks - counted.chunks, "
         "worded = c.worded - counted.worded, words = c.words - counted.words, litter = c.litter + counted.chunks "
-        "FROM counted WHERE c.id = $2 RETURNING counted.chunks, c.litter",
-        [row["id"] for row in rows],
-        collection.id,
+        f"FROM counted WHERE c.id = {values.bind(collection.id, 'int4')} AND counted.chunks > 0 RETURNING c.litter) "
+        "SELECT counted.chunks, (SELECT coalesce(sum(chunk_count), 0) FROM held) AS expected, "
+        f"{documents} AS ids, ARRAY(SELECT document_id FROM held) AS names, (SELECT litter FROM kept) AS litter "
+        "FROM counted"
     )
-    return Written(row["chunks"], 0, row["litter"]), names
 
 
 @dataclass(frozen=True)
