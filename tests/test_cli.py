@@ -218,7 +218,12 @@ def test_an_interrupted_ingest_can_be_run_again(files: Path) -> None:
     """SIGINT ends it within 5 seconds with code 130 and leaves no lock; the next run completes. (I17)"""
     for number in range(3_000):
         (files / f"docs/{number}.txt").write_text(f"document {number} " + "word " * 400)
-    command = [sys.executable, "-c", "from agent_rag.cli import main; main()", "ingest", "docs", "--json"]
+    # A test run in the background of a shell ignores SIGINT, and so would its children.
+    program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from agent_rag.cli import main; main()"
+    )
+    command = [sys.executable, "-c", program, "ingest", "docs", "--json"]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not (files / ".agent-rag/store").is_dir():
         time.sleep(0.05)
