@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ..errors import ParseError
 from ._drawing import TextBody, chart_text, smartart_lines
-from ._ooxml import CX, DGM, MC, A, C, Element, P, Package, R
+from ._ooxml import CX, DGM, MC, A, C, Element, P, Package, R, forget
 from ._reading_order import Box, in_reading_order
 from ._tables import TableFormat
 
 _TITLES = ("title", "ctrTitle")
+_SHAPES = (*(f"{P}{name}" for name in ("sp", "cxnSp", "pic", "graphicFrame", "grpSp")), f"{MC}AlternateContent")
 _PAGE_FURNITURE = ("sldNum", "sldImg")
 _NOTES_FURNITURE = ("sldNum", "sldImg", "hdr", "ftr", "dt")
 _NUMBER_FIELDS = ("slidenum",)
 
 
-@dataclass
+@dataclass(slots=True)
 class Title:
     """The slide's title, on one line."""
 
     text: str
 
 
-@dataclass
+@dataclass(slots=True)
 class Text:
     """Lines of a shape."""
 
     text: str
 
 
-@dataclass
+@dataclass(slots=True)
 class SlideTable:
     """Rows of cells; merged cells have their text in the first one and "" in the others."""
 
     rows: Sequence[Sequence[str]]
 
 
-@dataclass
+@dataclass(slots=True)
 class Picture:
     """An image."""
 
@@ -102,11 +104,15 @@ class SlideReader:
                 yield self._slide(found.target, number)
 
     def _slide(self, part: str, number: int) -> Slide:
-        root = self._package.xml(part)
-        slide = Slide(number, hidden=root.get("show") in ("0", "false"))
-        tree = root.find(f"{P}cSld/{P}spTree")
+        slide = Slide(number, hidden=False)
         shapes = _ShapeReader(self._package, part, self._inherited(part), self._include_image, self._table_format)
-        boxes = [] if tree is None else shapes.boxes(tree)
+        boxes: list[Box[list[Item]]] = []
+        for element in self._package.stream(part, *_SHAPES, f"{P}sld"):
+            if element.tag == f"{P}sld":
+                slide.hidden = element.get("show") in ("0", "false")
+            elif _is_outermost(element):
+                boxes += shapes.boxes([element])
+                forget(element)
         titles = [item for box in boxes for item in box.item if isinstance(item, Title)]
         ordered = [item for box in in_reading_order(boxes) for item in box.item if not isinstance(item, Title)]
         slide.items = [*titles, *ordered]
@@ -176,8 +182,8 @@ class _ShapeReader:
             f"{P}graphicFrame": self._frame,
         }
 
-    def boxes(self, tree: Element) -> list[Box[list[Item]]]:
-        """The shapes of a tree with something to read, in document order."""
+    def boxes(self, tree: Iterable[Element]) -> list[Box[list[Item]]]:
+        """The shapes among these elements with something to read, in document order."""
         boxes: list[Box[list[Item]]] = []
         for shape in tree:
             if shape.tag == f"{P}grpSp":
@@ -260,6 +266,12 @@ class _ShapeReader:
     def _part(self, relationship_id: str | None) -> str | None:
         found = self._relationships.get(relationship_id or "")
         return found.target if found is not None and not found.external else None
+
+
+def _is_outermost(shape: Element) -> bool:
+    """Whether a shape stands on the slide itself, not in a group."""
+    above = [ancestor.tag for ancestor in islice(shape.iterancestors(), 2)]
+    return above == [f"{P}spTree", f"{P}cSld"]
 
 
 def _rows(table: Element, text: TextBody) -> list[list[str]]:

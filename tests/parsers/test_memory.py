@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pptx import Presentation
 
 _CHILD = """
 import asyncio, sys
@@ -42,12 +45,35 @@ DENSE: dict[str, Callable[[], str]] = {
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc: run it on Linux")
 @pytest.mark.parametrize("name", DENSE)
 def test_a_dense_file_stays_within_the_bound(name: str, tmp_path: Path) -> None:
-    """Peak memory of a process of its own, interpreter and libraries included."""
+    """Its parts are a few characters each."""
     path = tmp_path / name
     path.write_text(DENSE[name](), "utf-8")
 
-    done = subprocess.run([sys.executable, "-c", _CHILD, path], capture_output=True, text=True, check=True)
+    assert_within_the_bound(path, path.stat().st_size)
 
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc: run it on Linux")
+def test_a_slide_of_many_shapes_stays_within_the_bound(tmp_path: Path) -> None:
+    """120,000 shapes on one slide; the file itself is small, its size is what it holds."""
+    path = tmp_path / "shapes.pptx"
+    deck = Presentation()
+    deck.slides.add_slide(deck.slide_layouts[6]).shapes.add_textbox(0, 0, 9, 9).text_frame.text = "w"
+    deck.save(str(path))
+    with zipfile.ZipFile(path) as package:
+        parts = {name: package.read(name) for name in package.namelist()}
+    shape = b"<p:sp><p:txBody><a:p><a:r><a:t>w</a:t></a:r></a:p></p:txBody></p:sp>"
+    slide = "ppt/slides/slide1.xml"
+    parts[slide] = re.sub(rb"<p:sp>.*</p:sp>", shape * 120_000, parts[slide], flags=re.S)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as package:
+        for name, data in parts.items():
+            package.writestr(name, data)
+
+    assert_within_the_bound(path, sum(map(len, parts.values())))
+
+
+def assert_within_the_bound(path: Path, size: int) -> None:
+    """Parses the file in a process of its own, whose peak counts, interpreter and libraries included."""
+    done = subprocess.run([sys.executable, "-c", _CHILD, path], capture_output=True, text=True, check=True)
     peak, sections = map(int, done.stdout.split())
     assert sections > 0
-    assert peak < 5 * path.stat().st_size + 100_000_000, f"{peak / 1e6:.0f} MB for {path.stat().st_size / 1e6:.1f} MB"
+    assert peak < 5 * size + 100_000_000, f"{peak / 1e6:.0f} MB for {size / 1e6:.1f} MB"
