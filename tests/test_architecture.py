@@ -20,7 +20,7 @@ ORDER = [
     ["content", "limits"],
     ["documents", "events", "ingest_report"],
     ["filters"],
-    ["_extras", "_sync", "_http"],
+    ["_extras", "_sync", "_http", "_collector"],
     ["chat"],
     ["retrieval"],
     ["parsers", "chunkers", "embeddings", "stores"],

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, Field, model_validator
 
+from .._collector import collection_paused
 from ..content import TextBlock
 from ..documents import Chunk, Section
 from ._boundaries import first_solid, is_blank
-from ._collection import collection_paused
 from ._windows import Cutter, Span
 from .base import ChunkerBase
 from .lengths import CHARACTERS, LengthFunction, length_from, name_of

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from .._collector import collection_paused
 from ..documents import Section
-from ._collection import collection_paused
 from ._text import Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, Span, largest_fit
 from .lengths import LengthFunction

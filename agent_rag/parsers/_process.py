@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gc
+import contextlib
 import json
 import os
 import pickle
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
+from .._collector import collection_paused
 from ..errors import ParserCrashedError
 from ._worker import Reply, read_frame, write_frame
 
@@ -229,15 +230,9 @@ class WorkerProcess:
 
 def _loaded(answer: bytes) -> Reply:
     """The answer; a large one without the collector, which would look through the whole process again and again."""
-    is_paused = len(answer) > _MIB and gc.isenabled()
-    if is_paused:
-        gc.disable()
-    try:
+    with collection_paused() if len(answer) > _MIB else contextlib.nullcontext():
         reply: Reply = pickle.loads(answer)
         return reply
-    finally:
-        if is_paused:
-            gc.enable()
 
 
 def _widen(pipe: BinaryIO) -> None:

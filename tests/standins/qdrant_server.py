@@ -1,6 +1,6 @@
 """A loopback stand-in for a Qdrant server: its REST API over qdrant-client's local engine.
 
-Stands for: the REST API of Qdrant 1.17 and later, as `AsyncQdrantClient(url=..., prefer_grpc=False)` of
+Stands for: the REST API of Qdrant 1.19 and later, as `AsyncQdrantClient(url=..., prefer_grpc=False)` of
 qdrant-client 1.20 calls it. Bodies are parsed by `qdrant_client.http.models` (generated from Qdrant's OpenAPI
 document), the work is done by `QdrantClient(":memory:")`, and errors have the server's shape and status.
 Facts followed: Qdrant's OpenAPI document and REST documentation; the error mapping of its `src/actix/`.
