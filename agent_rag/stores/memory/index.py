@@ -16,10 +16,8 @@ import numpy.typing as npt
 
 from ...filters.plan import AllOf, AnyOf, HasAny, IndexedMetadata, InRange, NotOf, Plan
 from ...retrieval.lexical import K1, B, idf
+from .._shared.vector_rows import Mask, Rows, Scores
 
-Rows = npt.NDArray[np.intp]
-Mask = npt.NDArray[np.bool_]
-Scores = npt.NDArray[np.float64]
 Value = TypeVar("Value", int, float)
 
 

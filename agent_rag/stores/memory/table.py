@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord
 from ...filters import FilterLike
 from ...filters.plan import IndexedMetadata, index_metadata, plan, plan_matches
 from ...retrieval.lexical import counts, tokenize
 from .._shared.records import REPLACED, Matrix, Prepared, heads_of, query_vector
+from .._shared.vector_rows import Mask, Rows, Scores, VectorRows
 from ..base import CollectionInfo, Get, Keyword, Nearest, Scored, Step
-from .index import FilterIndex, KeywordIndex, Mask, Rows
-
-_COMPACT_ABOVE = 1_000
-"""Dead rows that are never worth a compaction."""
-_BLOCK = 4_096
-"""Rows that are compared at once in 64-bit floats."""
-_NEAR = 1e-5
-"""Two cosines of 32-bit vectors that are closer may be ordered wrongly, and are computed again in 64 bits."""
+from .index import FilterIndex, KeywordIndex
 
 
 class Entry(NamedTuple):
@@ -78,22 +72,19 @@ class Table:
         self._scopes: dict[str, set[str]] = {}
         self._chunks: list[str] = []
         self._keys: list[ChunkKey] = []
-        self._vectors: Matrix = np.empty((0, info.dimensions), dtype=np.float32)
-        self._sizes: npt.NDArray[np.float32] = np.empty(0, dtype=np.float32)
-        self._alive: Mask = np.empty(0, dtype=np.bool_)
-        self._lengths: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._vectors = VectorRows(info.dimensions, info.distance)
+        self._lengths = array("q")
         self._filters = FilterIndex()
         self._keywords = KeywordIndex()
-        self._count = 0
 
     def __len__(self) -> int:
         """Number of chunks."""
-        return self._count
+        return self._vectors.live_count
 
     @property
     def row_count(self) -> int:
         """Rows, dead ones included: what a search costs."""
-        return len(self._keys)
+        return len(self._vectors)
 
     @property
     def document_count(self) -> int:
@@ -138,18 +129,15 @@ class Table:
     @property
     def is_sparse(self) -> bool:
         """Whether `compact` is worth its time, which is that of writing all rows again."""
-        dead = self.row_count - self._count
-        return dead > max(_COMPACT_ABOVE, self._count)
+        return self._vectors.is_sparse
 
     def compact(self) -> None:
         """Drop dead rows."""
-        kept = np.flatnonzero(self._alive[: self.row_count])
-        new_rows = np.full(self.row_count, -1, dtype=np.intp)
-        new_rows[kept] = np.arange(len(kept))
+        new_rows = self._vectors.compact()
+        kept = np.flatnonzero(new_rows >= 0).tolist()
         self._filters.renumber(new_rows)
         self._keywords.renumber(new_rows)
-        self._vectors, self._sizes = self._vectors[kept], self._sizes[kept]
-        self._alive, self._lengths = self._alive[kept], self._lengths[kept]
+        self._lengths = array("q", (self._lengths[row] for row in kept))
         self._keys = [self._keys[row] for row in kept]
         self._chunks = [self._chunks[row] for row in kept]
         for document in self._documents.values():
@@ -198,22 +186,13 @@ class Table:
 
     def count(self, where: FilterLike | None) -> int:
         """Number of matching chunks."""
-        return self._count if where is None else len(self._rows(where))
+        return len(self) if where is None else len(self._rows(where))
 
     # --- rows ---
 
     def _append(self, batch: Batch) -> None:
-        first = self.row_count
-        self._reserve(first + len(batch.entries))
-        rows = slice(first, first + len(batch.entries))
-        sizes = np.sqrt(np.einsum("ij,ij->i", batch.matrix, batch.matrix, dtype=np.float64))
-        self._sizes[rows] = sizes
-        if self.info.distance == "Cosine":
-            self._vectors[rows] = batch.matrix / np.where(sizes > 0, sizes, 1.0)[:, None]
-        else:
-            self._vectors[rows] = batch.matrix
-        self._alive[rows] = True
-        self._lengths[rows] = [entry.terms.total() for entry in batch.entries]
+        first = self._vectors.append(batch.matrix)
+        self._lengths.extend(entry.terms.total() for entry in batch.entries)
         for row, entry in enumerate(batch.entries, first):
             document = self._documents[entry.key[:2]]
             if (old := document.rows.get(entry.key.chunk_index)) is not None:
@@ -223,23 +202,10 @@ class Table:
             self._chunks.append(entry.chunk)
             self._filters.add(row, entry.indexed)
             self._keywords.add(row, entry.terms)
-        self._count += len(batch.entries)
-
-    def _reserve(self, needed: int) -> None:
-        held = len(self._alive)
-        if needed <= held:
-            return
-        size = max(needed, held * 2, 64)
-        for name in ("_vectors", "_sizes", "_alive", "_lengths"):
-            old = getattr(self, name)
-            grown = np.zeros((size, *old.shape[1:]), dtype=old.dtype)
-            grown[:held] = old
-            setattr(self, name, grown)
 
     def _kill(self, row: int) -> None:
-        self._alive[row] = False
+        self._vectors.remove(row)
         self._chunks[row] = ""
-        self._count -= 1
 
     def _remove(self, identity: tuple[str, str]) -> int:
         document = self._documents.pop(identity, None)
@@ -273,22 +239,19 @@ class Table:
         node = plan(where)
         if node is None:
             return None
-        alive = self._alive[: self.row_count]
+        alive = self._vectors.alive
         return self._filters.mask(node, alive) & alive
 
     def _rows(self, where: FilterLike | None) -> Rows:
         mask = self._mask(where)
-        return np.flatnonzero(self._alive[: self.row_count] if mask is None else mask)
+        return np.flatnonzero(self._vectors.alive if mask is None else mask)
 
     def _copy_of(self, row: int) -> Chunk:
         return Chunk.model_validate_json(self._chunks[row])
 
     def _record(self, row: int, with_vector: bool) -> VectorRecord:
         key = self._keys[row]
-        vector: list[float] = []
-        if with_vector:
-            scale = self._sizes[row] if self.info.distance == "Cosine" else np.float32(1)
-            vector = (self._vectors[row] * scale).tolist()
+        vector = self._vectors.vector(row) if with_vector else []
         return VectorRecord.model_construct(
             vector=vector, document_id=key.document_id, chunk=self._copy_of(row), scope=key.scope
         )
@@ -298,57 +261,26 @@ class Table:
     def _nearest(
         self, vector: Sequence[float], limit: int, where: FilterLike | None, keys: Sequence[ChunkKey] | None
     ) -> list[Scored]:
-        query = query_vector(self.info.name, self.info.dimensions, vector).astype(np.float64)
-        if keys is None:
-            rows = self._rows(where)
-        else:
+        query = query_vector(self.info.name, self.info.dimensions, vector)
+        mask = self._mask(where)
+        rows: Rows | None = None
+        if keys is not None:
             found = [row for key in dict.fromkeys(keys) if (row := self._row_of(key)) is not None]
-            rows, mask = np.array(found, dtype=np.intp), self._mask(where)
+            rows = np.array(found, dtype=np.intp)
             rows = rows if mask is None else rows[mask[rows]]
-        if self.info.distance == "Cosine":
-            query /= np.linalg.norm(query) or 1.0
-            rows = self._likely(rows, query, limit)
-        return self._best(rows, self._similarities(rows, query), limit)
-
-    def _likely(self, rows: Rows, query: npt.NDArray[np.float64], limit: int) -> Rows:
-        """Those of `rows` that may be among the best `limit`, by cosines in 32-bit floats."""
-        if len(rows) <= max(limit, _BLOCK // 8):
-            return rows
-        held = self._vectors[: self.row_count]
-        # Reading all vectors in order is faster than gathering more than a few of them.
-        few = len(rows) < self.row_count // 8
-        scores = held[rows] @ query.astype(np.float32) if few else (held @ query.astype(np.float32))[rows]
-        cut = np.partition(scores, len(rows) - limit)[len(rows) - limit]
-        likely: Rows = rows[scores >= cut - _NEAR]
-        return likely
-
-    def _similarities(self, rows: Rows, query: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Cosine, dot product or negated distance of each row, in 64-bit floats."""
-        blocks = [
-            self._similarity(self._vectors[rows[start : start + _BLOCK]].astype(np.float64), query)
-            for start in range(0, len(rows), _BLOCK)
-        ]
-        return np.concatenate(blocks) if blocks else np.empty(0)
-
-    def _similarity(self, vectors: npt.NDArray[np.float64], query: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        similarity: Callable[[], npt.NDArray[np.float64]] = {
-            "Cosine": lambda: np.clip((vectors * query).sum(axis=1), -1.0, 1.0),
-            "Dot": lambda: (vectors * query).sum(axis=1),
-            "Euclid": lambda: -np.sqrt(((vectors - query) ** 2).sum(axis=1)),
-            "Manhattan": lambda: -np.abs(vectors - query).sum(axis=1),
-        }[self.info.distance]
-        return similarity() + 0.0  # no negative zero
+        elif mask is not None:
+            rows = np.flatnonzero(mask)
+        return self._best(*self._vectors.nearest(query, limit, rows), limit)
 
     def _by_keyword(self, text: str, limit: int, where: FilterLike | None) -> list[Scored]:
-        alive = self._alive[: self.row_count]
-        query = counts(tokenize(text))
-        scores = self._keywords.scores(query, alive, self._lengths[: self.row_count])
+        lengths = np.array(self._lengths, dtype=np.int64)
+        scores = self._keywords.scores(counts(tokenize(text)), self._vectors.alive, lengths)
         if (mask := self._mask(where)) is not None:
             scores[~mask] = 0.0
         rows = np.flatnonzero(scores > 0)
         return self._best(rows, scores[rows], limit)
 
-    def _best(self, rows: Rows, scores: npt.NDArray[np.float64], limit: int) -> list[Scored]:
+    def _best(self, rows: Rows, scores: Scores, limit: int) -> list[Scored]:
         if limit <= 0:
             return []
         if len(rows) > limit:
