@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_rag.documents import ChunkKey, Signals, VectorSearchResult
-from agent_rag.stores._shared.driver import run_steps, run_steps_async
+from agent_rag.stores._shared.driver import all_from, run_steps, run_steps_async
 from agent_rag.stores.base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 from agent_rag.testing import record
 
@@ -97,3 +97,26 @@ def test_an_error_of_the_engine_goes_through(run: Run) -> None:
 
     with pytest.raises(LookupError, match="engine"):
         run(RetrieveRequest(vectors=[[1.0]]), broken)
+
+
+def test_all_hits_near_the_last_one_are_kept() -> None:
+    """Asked for twice as many, until the list reaches below; what is below is cut off."""
+    scores = [10.0, 9.0, *[8.0 - 0.01 * step for step in range(30)], 5.0, 4.0]
+    hits = [Scored(ChunkKey("", "d", index), score) for index, score in enumerate(scores)]
+    asked: list[int] = []
+
+    def found(count: int) -> list[Scored]:
+        asked.append(count)
+        return hits[:count]
+
+    kept = all_from(found, 3, 0.9)
+
+    assert asked == [23, 46]
+    assert [hit.score for hit in kept] == scores[:32]
+
+
+def test_fewer_hits_than_asked_for_are_all_kept() -> None:
+    """There is no last one to compare with."""
+    hits = [Scored(A, 2.0), Scored(B, 0.5)]
+
+    assert all_from(lambda count: hits[:count], 3, 0.9) == hits

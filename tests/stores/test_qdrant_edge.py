@@ -43,11 +43,11 @@ class TestQdrantFolder(StoreContract):
 
 
 class TestQdrantMemory(StoreContract):
-    """QdrantStore(":memory:")."""
+    """QdrantStore(":memory:"), and the engine compares all vectors."""
 
     @pytest.fixture
     def make_store(self) -> MakeStore:
-        return lambda: QdrantStore(":memory:")
+        return lambda: QdrantStore(":memory:", vector_cache_mb=0)
 
 
 class TestQdrantWithoutKeyword(StoreCore, StoreRecords, StoreRetrieve, StoreReplace):

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from ...documents import VectorSearchResult
 from ..base import RetrieveRequest, Scored, Step, retrieve_steps
+
+
+class HasScore(Protocol):
+    @property
+    def score(self) -> float: ...
+
+
+Hit = TypeVar("Hit", bound=HasScore)
 
 
 def run_steps(request: RetrieveRequest, answer: Callable[[Step], Any]) -> list[VectorSearchResult]:
@@ -61,4 +69,19 @@ def cut_ties(found: Callable[[int], list[tuple[Any, float]]], limit: int, count:
         hits = found(count)
         if len(hits) < count or hits[-1][1] < hits[limit - 1][1]:
             return hits
-        count *= 4
+        count *= 2
+
+
+def all_from(found: Callable[[int], list[Hit]], limit: int, share: float) -> list[Hit]:
+    """All hits that score at least `share` of the one at `limit`, where scores are above 0 and slightly wrong.
+
+    Args:
+        found: ``found(n)``: the best `n` hits, best first.
+    """
+    count = limit + 20
+    while True:
+        hits = found(count)
+        lowest = share * hits[limit - 1].score if len(hits) >= limit else 0.0
+        if len(hits) < count or hits[-1].score < lowest:
+            return [hit for hit in hits if hit.score >= lowest]
+        count *= 2

@@ -139,6 +139,11 @@ class Table:
         head = self.heads.get((key.scope, key.document_id))
         return point_id(head.number, key.chunk_index) if head is not None and head.has(key.chunk_index) else None
 
+    def has(self, point: int) -> bool:
+        """Whether a point counts."""
+        name = self.names.get(point >> INDEX_BITS)
+        return name is not None and self.heads[name].has(point & MAX_INDEX)
+
     def key(self, point: int) -> ChunkKey:
         scope, document_id = self.names[point >> INDEX_BITS]
         return ChunkKey(scope, document_id, point & MAX_INDEX)

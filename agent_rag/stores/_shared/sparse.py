@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +59,20 @@ def decode(sparse: Iterable[tuple[Sequence[int], Sequence[float]]]) -> Postings:
         ids += indices
         weights += values
         sizes.append(len(indices))
-    return Postings(np.array(ids, np.uint32), np.array(weights, np.float64), np.array(sizes, np.int64))
+    # Half the time of np.array.
+    terms = np.frombuffer(array("I", ids), np.uint32)
+    return Postings(terms, np.array(weights, np.float64), np.array(sizes, np.int64))
+
+
+def of_terms(
+    sparse: tuple[Sequence[int], Sequence[float]], terms: Sequence[int]
+) -> tuple[Sequence[int], Sequence[float]]:
+    """What `decode` needs for the scores of `terms`: a tenth of a sparse vector whose indices ascend."""
+    indices, values = sparse
+    if not indices:
+        return sparse
+    places = [place for term in terms if indices[place := bisect_left(indices, term)] == term]
+    return [*(indices[place] for place in places), *indices[-2:]], [*(values[place] for place in places), *values[-2:]]
 
 
 def term_counts(indices: Sequence[int]) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""Vectors in memory, numbered by row and compared exactly: one matrix product finds the candidates."""
+"""Vectors in memory, numbered by row and compared exactly: products in 32 bits find the candidates."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from .products import products
 from .records import Matrix
 
 Rows = npt.NDArray[np.intp]
@@ -57,10 +58,22 @@ class VectorRows:
         """Whether `compact` is worth its time, which is that of writing all rows again."""
         return self._dead > max(_COMPACT_ABOVE, self.live_count)
 
+    def reserve(self, needed: int) -> None:
+        """Make room for so many rows."""
+        held = len(self._alive)
+        if needed <= held:
+            return
+        size = max(needed, held * 2, 64)
+        for name in ("_vectors", "_sizes", "_alive"):
+            old = getattr(self, name)
+            grown = np.zeros((size, *old.shape[1:]), dtype=old.dtype)
+            grown[:held] = old
+            setattr(self, name, grown)
+
     def append(self, matrix: Matrix) -> int:
         """Add rows, shape ``(rows, dimensions)``. Returns the first one's number."""
         first, self._count = self._count, self._count + len(matrix)
-        self._reserve(self._count)
+        self.reserve(self._count)
         sizes = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
         self._sizes[first : self._count] = sizes
         held = matrix / np.where(sizes > 0, sizes, 1.0)[:, None] if self._distance == "Cosine" else matrix
@@ -118,13 +131,14 @@ class VectorRows:
             return np.flatnonzero(self.alive) if among is None else among
         held, query32 = self._vectors[: self._count], query.astype(np.float32)
         if among is None:
-            scores = held @ query32
+            scores = products(held, query32)
             if self._dead:
                 scores[~self.alive] = -2.0
             found: Rows = np.flatnonzero(scores >= _cut(scores, limit))
             return found
         # Reading all vectors in order is faster than gathering more than a few of them.
-        scores = held[among] @ query32 if size < self._count // 8 else (held @ query32)[among]
+        few = size < self._count // 8
+        scores = products(held[among], query32) if few else products(held, query32)[among]
         likely: Rows = among[scores >= _cut(scores, limit)]
         return likely
 
@@ -143,17 +157,6 @@ class VectorRows:
             "Manhattan": lambda: -np.abs(vectors - query).sum(axis=1),
         }[self._distance]
         return similarity() + 0.0  # no negative zero
-
-    def _reserve(self, needed: int) -> None:
-        held = len(self._alive)
-        if needed <= held:
-            return
-        size = max(needed, held * 2, 64)
-        for name in ("_vectors", "_sizes", "_alive"):
-            old = getattr(self, name)
-            grown = np.zeros((size, *old.shape[1:]), dtype=old.dtype)
-            grown[:held] = old
-            setattr(self, name, grown)
 
 
 def _cut(scores: npt.NDArray[np.float32], limit: int) -> float:

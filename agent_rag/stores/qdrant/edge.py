@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import logging
 import re
 import shutil
 import subprocess
@@ -41,6 +42,7 @@ from .writer import ShardWriter
 
 T = TypeVar("T")
 
+logger = logging.getLogger("agent_rag")
 _OPTIMIZE = "import sys, qdrant_edge as e; s = e.EdgeShard.load(sys.argv[1]); s.optimize(); s.close()"
 
 
@@ -59,17 +61,20 @@ def load_edge() -> ModuleType:
 class EdgeEngine:
     """Collections in a folder, or in a temporary one that lives as long as this object."""
 
-    def __init__(self, owner: object, path: Path | None, distance: str, *, keyword: bool) -> None:
+    def __init__(self, owner: object, path: Path | None, distance: str, *, keyword: bool, cache_bytes: int) -> None:
         self._owner = owner
         self._edge = load_edge()
         self._path = path
         self._distance = distance
         self._keyword = keyword
+        self._cache_bytes = cache_bytes
         self._folder = Path()
         self._temporary: Path | None = None
         self._lock: FolderLock | None = None
         self._worker: Worker | None = None
         self._shards: dict[str, tuple[Shard, ShardWriter]] = {}
+        self._filling: set[str] = set()
+        """Collections whose vectors are being read into memory."""
 
     @property
     def is_open(self) -> bool:
@@ -201,7 +206,7 @@ class EdgeEngine:
         opened = self._shards.get(name)
         if opened is None:
             info = existing(self._info(name), name)
-            shard = Shard(self._edge, self._folder / folder_name(name), info)
+            shard = Shard(self._edge, self._folder / folder_name(name), info, cache_bytes=self._cache_bytes)
             opened = self._shards[name] = shard, ShardWriter(shard)
         return opened
 
@@ -247,9 +252,34 @@ class EdgeEngine:
         if opened is not None and opened[0].answers_fast(request):
             with contextlib.suppress(Busy), self._errors():
                 found = self._running().now(lambda: self._opened(name)[0].retrieve(request))
+                self._fill_cache(name)
                 await asyncio.sleep(0)
                 return found
-        return await self.read(name, lambda shard: shard.retrieve(request))
+        found = await self.read(name, lambda shard: shard.retrieve(request))
+        self._fill_cache(name)
+        return found
+
+    def _fill_cache(self, name: str) -> None:
+        """Where it pays, begin to read the vectors into memory: a page at a time, between other calls."""
+        if name in self._filling or not (name in self._shards and self._shards[name][0].wants_cache):
+            return
+        self._filling.add(name)
+
+        def page() -> Steps[None]:
+            yield from ()
+            shard = self._shards.get(name)
+            worker = self._worker
+            if worker is None or shard is None or not shard[0].wants_cache:
+                self._filling.discard(name)
+                return
+            try:
+                shard[0].fill_cache()
+            except Exception:  # searches go on without it, and meet the same error where it matters
+                logger.warning("cannot read the vectors of collection %r into memory", name, exc_info=True)
+                return
+            worker.write(page())
+
+        self._running().write(page())
 
     async def read(self, name: str, job: Callable[[Shard], Answer[T]]) -> T:
         return await settled(await self._read(lambda: job(self._opened(name)[0])))

@@ -24,31 +24,44 @@ from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorS
 from ...filters import FilterLike, matches
 from ...filters.plan import plan
 from ...retrieval.lexical import idf, term_id, tokenize
-from .._shared.driver import best, cut_ties, run_steps
+from .._shared.driver import all_from, best, cut_ties, run_steps
 from .._shared.heads import INDEX_BITS, MAX_INDEX, Head, Name, Table
 from .._shared.payload import CHUNK, TOKENS, parse_chunk, range_keys, translate
 from .._shared.records import query_vector, without_keyword
-from .._shared.sparse import Postings, decode, term_counts
+from .._shared.sparse import Postings, decode, of_terms, term_counts
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 from .edge_schema import CollectionFile, EdgeDialect
 from .schema import DENSE, HEAD, KIND, SPARSE, SUMMARY, score_of
+from .vector_cache import VectorCache
 
 NUMBER = "g"
 PAGE = 1_000
 # Recall of the graph that `optimize` builds, at 100k chunks: .893 with the engine's default, .953 with 512.
 _SEARCH_WIDTH = 512
+_ROUNDING = 1e-5
+"""Of scores in 32-bit floats."""
 _COUNTED_IDS = 1_000_000
 _FAST_NUMBERS, _FAST_LIMIT, _FAST_CANDIDATES, _FAST_DOCUMENTS = 75_000_000, 100, 1_000, 10
+# Reading 100k vectors takes 2 s; a program that searches a few times and ends is not worth it.
+_CACHE_AFTER = 5
 
 
 class Shard:
     """Reads of one collection, and what its `ShardWriter` needs."""
 
-    def __init__(self, edge: ModuleType, folder: Path, info: CollectionFile) -> None:
+    def __init__(self, edge: ModuleType, folder: Path, info: CollectionFile, *, cache_bytes: int) -> None:
+        """
+        Args:
+            cache_bytes: Bound on the vectors that are held in memory as well.
+        """
         self.edge = edge
         self.folder = folder
         self.info = info
         self.table = Table()
+        self.cache: VectorCache | None = None
+        """What is written and deleted is put there and dropped there, too."""
+        self._cached_chunks = cache_bytes // (4 * info.dimensions) if info.dimensions else 0
+        self._plain_searches = 0
         self.hidden: set[int] = set()
         """Numbers with points that do not count."""
         self.dialect = EdgeDialect(edge)
@@ -56,6 +69,8 @@ class Shard:
         self._is_dirty = False
         self._is_head = edge.FieldCondition(KIND, match=edge.MatchValue(HEAD))
         self.engine = self._load()
+        if not self.table.chunks and self._is_cacheable:
+            self.cache = VectorCache(info.dimensions, [])
 
     @classmethod
     def create(cls, edge: ModuleType, folder: Path, info: CollectionFile) -> None:
@@ -112,6 +127,33 @@ class Shard:
             self._dirty.touch()
             (self.folder / "frequencies.npz").unlink(missing_ok=True)
             self._is_dirty = True
+
+    # --- the cache ---
+
+    @property
+    def wants_cache(self) -> bool:
+        """Whether `fill_cache` would make searches faster that come often enough."""
+        started = self.cache is not None and not self.cache.is_complete
+        return started or (self.cache is None and self._is_cacheable and self._plain_searches >= _CACHE_AFTER)
+
+    def fill_cache(self) -> None:
+        """Read one page of vectors into the cache."""
+        if self.cache is None:
+            points = [point for head in self.table.heads.values() for point in head.point_ids()]
+            self.cache = VectorCache(self.info.dimensions, points)
+        page = [point for point in self.cache.next_page() if self.table.has(point)]
+        records = self.engine.retrieve(page, False, [DENSE])
+        self.cache.put((record.id, record.vector[DENSE]) for record in records)
+
+    def bound_cache(self) -> None:
+        """Called after a write: do without the cache where it has grown too large."""
+        if self.cache is not None and len(self.cache) > self._cached_chunks:
+            self.cache = None
+
+    @property
+    def _is_cacheable(self) -> bool:
+        # Other metrics are compared in 64 bits throughout, which is slower than the engine.
+        return self.info.distance == "Cosine" and self.table.chunks < self._cached_chunks
 
     # --- opening ---
 
@@ -213,6 +255,13 @@ class Shard:
         metadata_filter: FilterLike | None,
         keys: Sequence[ChunkKey] | None,
     ) -> list[Scored]:
+        if plan(metadata_filter) is None:
+            self._plain_searches += 1
+            if self.cache is not None and self.cache.is_complete:
+                among = None if keys is None else (self.table.point_id(key) for key in dict.fromkeys(keys))
+                held = None if among is None else [point for point in among if point is not None]
+                query = query_vector(self.info.name, self.info.dimensions, vector)
+                return self._best(self.cache.nearest(query, limit, held), limit)
         conditions = []
         if keys is not None:
             points = {point for key in keys if (point := self.table.point_id(key)) is not None}
@@ -240,16 +289,19 @@ class Shard:
         nearest = self.edge.Query.Nearest(sparse, using=SPARSE)
         condition = self.condition(metadata_filter)
 
-        def found(count: int) -> list[tuple[Any, float]]:
-            request = self.edge.QueryRequest(limit=count, query=nearest, filter=condition, with_vector=[SPARSE])
-            return [(hit, hit.score) for hit in self.engine.query(request)]
+        # The engine's weights are those of an earlier average length, at most 20 % off, and a weight is wrong by less
+        # than half of that: so the best are among those that score at least so large a share of the last one.
+        share = 1 - abs(math.log(self.table.average_length / self.info.weight_average)) - _ROUNDING
 
-        # The engine's weights are those of an earlier average length, at most 20 % off: it finds the candidates, and
-        # a weight is wrong by less than half of that.
-        drift = abs(math.log(self.table.average_length / self.info.weight_average))
-        rough = [hit for hit, _ in cut_ties(found, limit, limit + 20 + math.ceil(5 * drift * limit))]
-        scores = decode(map(_sparse, rough)).bm25(query, self.table.average_length)
-        exact = [(hit.id, score) for hit, score in zip(rough, scores, strict=True) if score > 0]
+        def found(count: int) -> list[Any]:
+            request = self.edge.QueryRequest(limit=count, query=nearest, filter=condition, with_vector=[SPARSE])
+            hits: list[Any] = self.engine.query(request)
+            return hits
+
+        hits = all_from(found, limit, share)
+        terms = sorted(query)
+        scores = decode(of_terms(_sparse(hit), terms) for hit in hits).bm25(query, self.table.average_length)
+        exact = [(hit.id, score) for hit, score in zip(hits, scores, strict=True) if score > 0]
         return self._best(exact, limit)
 
     def _best(self, hits: list[tuple[int, float]], limit: int) -> list[Scored]:

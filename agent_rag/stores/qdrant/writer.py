@@ -74,6 +74,7 @@ class ShardWriter:
             self._count_points(points, -1)
             self._update(self._edge.UpdateOperation.delete_points([*points, head_id(name)]))
             self._table.drop(name)
+            self._forget(points)
             removed += len(points)
             yield
         yield from self._tidy()
@@ -126,6 +127,9 @@ class ShardWriter:
         for name, head in heads.items():
             self._table.put(name, head)
             self._shard.hidden.discard(head.number)
+        for document in group:
+            self._cache(heads[document.name].number, document.chunks)
+        self._forget(old_points)
         self._shard.hidden.update(head.number for head in old)
         self._delete(old_points)
         self._shard.hidden.difference_update(head.number for head in old)
@@ -152,6 +156,7 @@ class ShardWriter:
         self._upsert([*points, self._head_point(summary, new)])
         self._table.count_terms(Counter(term for chunk in piece for term in chunk.terms.ids), 1)
         self._table.put(document.name, new)
+        self._cache(head.number, piece)
 
     def _chunk_point(self, number: int, chunk: PreparedChunk) -> Any:
         vectors: dict[str, Any] = {DENSE: chunk.vector} if chunk.vector else {}
@@ -171,6 +176,17 @@ class ShardWriter:
             **metadata_payload(summary.metadata),
         }
         return self._edge.Point(head_id(name), {}, payload)
+
+    # --- the cache ---
+
+    def _cache(self, number: int, chunks: Sequence[PreparedChunk]) -> None:
+        if (cache := self._shard.cache) is not None:
+            cache.put((point_id(number, chunk.index), chunk.vector) for chunk in chunks if chunk.vector)
+            self._shard.bound_cache()
+
+    def _forget(self, points: Sequence[int]) -> None:
+        if (cache := self._shard.cache) is not None:
+            cache.drop(points)
 
     # --- the engine ---
 

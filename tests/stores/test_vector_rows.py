@@ -1,0 +1,99 @@
+"""Vectors in memory, compared exactly."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from agent_rag.stores._shared.products import products
+from agent_rag.stores._shared.vector_rows import VectorRows
+
+
+def rows_of(count: int, dimensions: int = 8, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(count, dimensions)).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (3, 4), (1_000, 256), (40_000, 256), (7, 700_000)])
+def test_products_are_those_of_the_matrix(shape: tuple[int, int]) -> None:
+    """Small ones at once, large ones in blocks on several threads."""
+    matrix, vector = rows_of(*shape), rows_of(1, shape[1], seed=2)[0]
+
+    found = products(matrix, vector)
+
+    assert found.dtype == np.float32
+    assert found == pytest.approx(matrix.astype(np.float64) @ vector.astype(np.float64), rel=1e-4, abs=1e-2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_products_in_a_child_of_a_program_that_has_used_them() -> None:
+    """Threads do not survive a fork; the child does the work alone."""
+    code = (
+        "import os, numpy as np; from agent_rag.stores._shared.products import products\n"
+        "m = np.ones((40_000, 256), np.float32); products(m, m[0])\n"
+        "child = os.fork()\n"
+        "if child == 0: os._exit(0 if (products(m, m[0]) == 256).all() else 1)\n"
+        "print(os.waitpid(child, 0)[1])"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert done.stdout.strip() == "0"
+
+
+@pytest.mark.parametrize("distance", ["Cosine", "Dot", "Euclid", "Manhattan"])
+def test_the_best_rows_are_those_of_64_bit_arithmetic(distance: str) -> None:
+    """Of all live rows, of few of them and of most of them."""
+    matrix, query = rows_of(3_000), rows_of(1, seed=2)[0]
+    rows = VectorRows(8, distance)
+    rows.append(matrix[:1_700])
+    rows.append(matrix[1_700:])
+    for row in range(0, 3_000, 7):
+        rows.remove(row)
+    a, b = matrix.astype(np.float64), query.astype(np.float64)
+    expected = {
+        "Cosine": a @ b / (np.linalg.norm(a, axis=1) * np.linalg.norm(b)),
+        "Dot": a @ b,
+        "Euclid": -np.linalg.norm(a - b, axis=1),
+        "Manhattan": -np.abs(a - b).sum(axis=1),
+    }[distance]
+
+    live = np.array([row for row in range(3_000) if row % 7])
+    for among in (None, live[live % 50 == 1], live[live % 5 > 0]):
+        wanted = live if among is None else among
+        found, scores = rows.nearest(query, 10, among)
+
+        assert set(found.tolist()) == set(wanted[np.argsort(-expected[wanted])[:10]].tolist())
+        assert scores == pytest.approx(expected[found], abs=1e-6)
+
+
+def test_rows_that_tie_with_the_last_come_too() -> None:
+    """Equal vectors have equal scores wherever they lie."""
+    rows = VectorRows(256, "Cosine")
+    matrix = rows_of(20_000, 256)
+    matrix[[5, 9_999, 17_001, 19_999]] = matrix[5]
+    rows.append(matrix)
+
+    found, scores = rows.nearest(matrix[5], 2)
+
+    assert sorted(found.tolist()) == [5, 9_999, 17_001, 19_999]
+    assert len(set(scores.tolist())) == 1
+
+
+def test_compacting_keeps_the_live_rows_in_order() -> None:
+    """It tells where each row is now."""
+    rows = VectorRows(2, "Cosine")
+    rows.append(np.array([[3, 4], [1, 0], [0, 2]], dtype=np.float32))
+    rows.remove(1)
+
+    new_rows = rows.compact()
+
+    assert new_rows.tolist() == [0, -1, 1]
+    assert (len(rows), rows.live_count) == (2, 2)
+    assert rows.vector(0) == pytest.approx([3, 4])
+    assert rows.vector(1) == pytest.approx([0, 2])
