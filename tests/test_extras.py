@@ -13,7 +13,12 @@ USES = {
         "postgres",
         "asyncpg",
     ): "from agent_rag import PostgresStore; asyncio.run(enter(PostgresStore('postgresql://h/d')))",
-    ("milvus", "pymilvus"): "from agent_rag import MilvusLiteStore; asyncio.run(enter(MilvusLiteStore(uri='./x.db')))",
+    ("milvus", "milvus_lite"): (
+        "from agent_rag import MilvusLiteStore; asyncio.run(enter(MilvusLiteStore(uri='./x.db')))"
+    ),
+    ("milvus", "pymilvus"): (
+        "from agent_rag import MilvusLiteStore; asyncio.run(enter(MilvusLiteStore(uri='http://127.0.0.1:1')))"
+    ),
     ("elasticsearch", "elasticsearch"): (
         "from agent_rag import ElasticsearchStore; asyncio.run(enter(ElasticsearchStore(hosts='http://127.0.0.1:1')))"
     ),

@@ -1,4 +1,7 @@
-"""The engine of `MilvusLiteStore`: collections, and where reads and writes begin. The client blocks, so in threads."""
+"""The engine of `MilvusLiteStore` for a server: collections, and where reads and writes begin.
+
+The client blocks, so in threads.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
 from typing import TypeVar
 
 from ...documents import ChunkKey, VectorRecord, VectorSearchResult
@@ -17,30 +19,30 @@ from .._shared.engine_store import Answer, settled
 from .._shared.heads import Name
 from .._shared.prepared import PreparedDocument, prepare_write
 from .._shared.records import Checked, closed_store, existing
-from .._shared.worker import Steps, Worker, run_out
+from .._shared.worker import Steps, run_out
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
-from .client import Connection, MilvusOptions
-from .heads import LocalHeads, RemoteHeads
+from .client import Connection
+from .heads import Heads
+from .options import DISTANCES, MilvusOptions
 from .schema import HEAD, INFO_ID, MilvusInfo, chunks_of, heads_of, info_row
 from .view import Reader
 from .writer import Writer
 
 T = TypeVar("T")
 
-_DISTANCES = {"COSINE": "Cosine", "IP": "Dot", "L2": "Euclid"}
 _THREADS = 8
 # Milvus has no conditional write, so writers of one process take turns; see `writer` for those of several.
 _turns: dict[tuple[str, str], threading.RLock] = defaultdict(threading.RLock)
 
 
 class MilvusEngine:
-    """Collections of a local file, which one worker reads and writes, or of a server, where threads do."""
+    """Collections that other processes may write to; threads read and write them."""
 
     def __init__(self, owner: object, options: MilvusOptions) -> None:
         self._owner = owner
         self._options = options
         self.connection = Connection(owner, options)
-        self._runner: Worker | _Pool | None = None
+        self._runner: _Pool | None = None
         self._readers: dict[str, Reader] = {}
 
     @property
@@ -50,7 +52,7 @@ class MilvusEngine:
     async def open(self) -> None:
         self._readers = {}
         await asyncio.to_thread(self.connection.open)
-        self._runner = Worker("agent-rag-milvus") if self._options.is_local else _Pool()
+        self._runner = _Pool()
 
     async def close(self) -> None:
         """Finish what is queued first."""
@@ -58,7 +60,7 @@ class MilvusEngine:
         if runner is not None:
             await asyncio.shield(asyncio.to_thread(self._close, runner))
 
-    def _close(self, runner: Worker | _Pool) -> None:
+    def _close(self, runner: _Pool) -> None:
         try:
             runner.stop()
         finally:
@@ -87,7 +89,7 @@ class MilvusEngine:
                 name=name,
                 dimensions=dimensions,
                 fingerprint=fingerprint,
-                distance=_DISTANCES[self._options.metric_type],
+                distance=DISTANCES[self._options.metric_type],
                 keyword=self._options.keyword,
             )
             if self.connection.has(heads_of(name)):  # left by a crash
@@ -109,8 +111,6 @@ class MilvusEngine:
                 self.connection.drop(part)
 
     def _info(self, name: str) -> MilvusInfo | None:
-        if self._options.is_local and name in self._readers:
-            return self._readers[name].info
         if not self.connection.has(chunks_of(name)):
             return None
         return self._stored_info(heads_of(name))
@@ -131,18 +131,12 @@ class MilvusEngine:
 
     def _reader(self, name: str) -> Reader:
         """Raises: CollectionNotFoundError."""
-        reader = self._readers.get(name)
-        if reader is not None and self._options.is_local:
-            return reader
         info = existing(self._info(name), name)
         self.connection.load(chunks_of(name))
+        reader = self._readers.get(name)
         if reader is None:
-            heads = LocalHeads if self._options.is_local else RemoteHeads
-            turn = nullcontext() if self._options.is_local else _turns[self._options.uri, name]
-            reader = Reader(self.connection, info, heads(self.connection, name), turn)
-            if self._options.is_local:
-                Writer(reader).repair()
-            self._readers[name] = reader
+            turn = _turns[self._options.uri, name]
+            reader = self._readers[name] = Reader(self.connection, info, Heads(self.connection, name), turn)
         reader.take(info)
         return reader
 
@@ -193,9 +187,8 @@ class MilvusEngine:
 
     async def ping(self) -> StoreHealth:
         names = await self.names()
-        engine = "Milvus Lite" if self._options.is_local else "Milvus"
-        facts = {"engine": engine, "uri": redact(self._options.uri), "collections": str(len(names))}
-        return StoreHealth(ok=True, detail=engine, facts=facts)
+        facts = {"engine": "Milvus", "uri": redact(self._options.uri), "collections": str(len(names))}
+        return StoreHealth(ok=True, detail="Milvus", facts=facts)
 
     # --- threads ---
 
@@ -212,17 +205,13 @@ class MilvusEngine:
         return await asyncio.wrap_future(self._running().read(job))
 
     async def _write(self, collection: str, steps: Callable[[], Steps[T]]) -> T:
-        runner = self._running()
-        if isinstance(runner, Worker):
-            return await asyncio.wrap_future(runner.write(steps()))
-
         def run() -> T:
             with _turns[self._options.uri, collection]:
                 return run_out(steps())
 
-        return await asyncio.wrap_future(runner.read(run))
+        return await asyncio.wrap_future(self._running().read(run))
 
-    def _running(self) -> Worker | _Pool:
+    def _running(self) -> _Pool:
         if self._runner is None:
             raise closed_store(self._owner)
         return self._runner

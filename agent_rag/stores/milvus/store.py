@@ -10,8 +10,9 @@ from pydantic import SecretStr
 
 from ...errors import ConfigurationError, redact
 from .._shared.engine_store import EngineStore
-from .client import MilvusOptions
 from .engine import MilvusEngine
+from .lite import LiteEngine
+from .options import MilvusOptions
 
 MetricType = Literal["COSINE", "IP", "L2"]
 
@@ -19,17 +20,17 @@ MetricType = Literal["COSINE", "IP", "L2"]
 class MilvusLiteStore(EngineStore):
     """Milvus, in this process (Milvus Lite) or on a server.
 
-    A local file belongs to one store object at a time, shared by any number of tasks; its searches are exact, and read
-    all rows. See docs/stores/milvus.md for what each deployment promises.
+    A local file belongs to one store object at a time, shared by any number of tasks; searches are answered from memory
+    and exact. See docs/stores/milvus.md for what each deployment promises.
 
     Args:
         uri: File of Milvus Lite, ending in ``.db``, made when it does not exist; or ``http://host:19530``.
         metric_type: How vectors are compared; L2 scores negated distances, COSINE within [-1, 1].
-        index_type: Index of the vectors in new collections; ``"AUTOINDEX"`` is exact in a local file.
-        client_kwargs: Further arguments of `pymilvus.MilvusClient`, such as ``db_name``.
-        batch_size: Most rows in one message.
+        index_type: Index of the vectors in new collections on a server.
+        client_kwargs: Further arguments of `pymilvus.MilvusClient` for a server; a local file uses ``db_name`` alone.
+        batch_size: Most rows in one message to a server.
         token: ``"user:password"`` or API key of a server.
-        timeout_s: Time limit of one call.
+        timeout_s: Time limit of one call to a server.
         keyword: Index words in collections that this store creates. False: the store has no keyword search.
 
     Raises: ConfigurationError: a local path does not end in ``.db``, or an option is out of range.
@@ -69,7 +70,7 @@ class MilvusLiteStore(EngineStore):
             client_kwargs=dict(client_kwargs or {}),
         )
         self._where = redact(place)
-        super().__init__(MilvusEngine(self, options))
+        super().__init__(LiteEngine(self, options) if options.is_local else MilvusEngine(self, options))
         if not keyword:
             self._without("keyword")
 

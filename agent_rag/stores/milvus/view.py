@@ -45,6 +45,7 @@ from .schema import (
 
 T = TypeVar("T")
 
+_DIALECT = MilvusDialect()
 _ATTEMPTS = 20
 _FREE_ATTEMPTS = 3
 _SPARE = 20
@@ -71,9 +72,6 @@ class Reader:
     def take(self, info: MilvusInfo) -> None:
         """Use what the collection says of itself by now."""
         self.info = info
-        self.dialect = MilvusDialect(
-            scans_text=self.connection.options.is_local, numbers=info.number_columns, values=info.value_columns
-        )
 
     def retrieve(self, request: RetrieveRequest) -> list[VectorSearchResult]:
         for vector in request.vectors:
@@ -150,8 +148,8 @@ class Reader:
     def count(self, metadata_filter: FilterLike | None) -> int:
         if plan(metadata_filter) is None:
             return self.heads.chunks
-        condition = self.dialect.condition(metadata_filter)
-        if not self.heads.is_shared or self.connection.count(self.chunks_name) == self.heads.chunks:
+        condition = _DIALECT.condition(metadata_filter)
+        if self.connection.count(self.chunks_name) == self.heads.chunks:
             return self.connection.count(self.chunks_name, condition)
         found = self.connection.scan(self.chunks_name, condition, [ID, HEAD_OF])
         rows = [(*parse_row_id(row[ID]), row[HEAD_OF]) for row in found]
@@ -195,7 +193,7 @@ class View:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._versions: Versions[int, Stored] = Versions(is_shared=reader.heads.is_shared)
+        self._versions: Versions[int, Stored] = Versions(is_shared=True)
         self._head_of: dict[int, str] = {}
         """Number of a version -> id of its document's head row."""
         self._carried: dict[str, dict[str, Any]] = {}
@@ -305,7 +303,7 @@ class View:
         fields = [HEAD_OF, *fields, *([CONTENT] if count <= _CARRIED else [])]
         for _ in range(_ATTEMPTS):
             more = [among(NUMBER, sorted(versions.stale), negate=True)] if versions.stale else []
-            condition = reader.dialect.condition(metadata_filter, *more)
+            condition = _DIALECT.condition(metadata_filter, *more)
             rows = reader.connection.search(reader.chunks_name, field, query, count, condition, fields)
             placed = [(*parse_row_id(row[ID]), row) for row in rows]
             self._head_of |= {number: row[HEAD_OF] for number, _, row in placed}

@@ -1,0 +1,15 @@
+"""What a collection remembers of itself, on both deployments."""
+
+from __future__ import annotations
+
+from ..base import CollectionInfo
+
+
+class StoredInfo(CollectionInfo):
+    """What is public, and more."""
+
+    keyword: bool = True
+    """Whether its words are indexed."""
+
+    def public(self) -> CollectionInfo:
+        return CollectionInfo.model_validate(self.model_dump(include=set(CollectionInfo.model_fields)))

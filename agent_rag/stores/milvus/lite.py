@@ -1,0 +1,218 @@
+"""The engine of `MilvusLiteStore` for a local file: its collections, and one thread that reads and writes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeVar
+
+from ..._collector import collection_paused
+from ...documents import ChunkKey, VectorRecord, VectorSearchResult
+from ...errors import StoreError
+from ...filters import FilterLike
+from .._shared.engine_store import Answer, settled
+from .._shared.groups import slices
+from .._shared.heads import Name
+from .._shared.payload import check_format
+from .._shared.records import Checked, closed_store, existing
+from .._shared.worker import Steps, Worker
+from ..base import CollectionInfo, RetrieveRequest, StoreHealth
+from .info import StoredInfo
+from .lite_collection import LiteCollection
+from .lite_file import ID, TEXT, LiteFile, LiteRows
+from .lite_rows import prepare_write
+from .lite_writer import LiteWriter
+from .options import DISTANCES, MilvusOptions
+from .schema import milvus_name
+
+T = TypeVar("T")
+
+_CATALOG = "agent_rag"
+"""The Milvus collection that has a row for each of ours: its Milvus name, and what is known of it."""
+
+
+class LiteEngine:
+    """The file is the log, memory answers; collections are read from the file when they are first used."""
+
+    def __init__(self, owner: object, options: MilvusOptions) -> None:
+        self._owner = owner
+        self._options = options
+        self._file = LiteFile(options.uri, str(options.client_kwargs.get("db_name") or ""))
+        self._worker: Worker | None = None
+        self._catalog: LiteRows
+        self._infos: dict[str, StoredInfo] = {}
+        self._collections: dict[str, LiteCollection] = {}
+
+    @property
+    def is_open(self) -> bool:
+        return self._worker is not None
+
+    async def open(self) -> None:
+        await asyncio.to_thread(self._open)
+        self._worker = Worker("agent-rag-milvus")
+
+    async def close(self) -> None:
+        """Finish what is queued first."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await asyncio.shield(asyncio.to_thread(self._close, worker))
+
+    def _open(self) -> None:
+        self._file.open()
+        try:
+            self._infos, self._collections = self._read_catalog(), {}
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _read_catalog(self) -> dict[str, StoredInfo]:
+        stored = self._file.names()
+        if _CATALOG not in stored:
+            if any(one.startswith("rag_") for one in stored):
+                raise StoreError(
+                    f"{self._file.path} has collections of another layout, written by a Milvus server or by an earlier "
+                    "version of agent-rag-middleware; ingest into a new file, or copy the collections to another store "
+                    "with what wrote them ('agent-rag copy')"
+                )
+            self._catalog = self._file.create(_CATALOG)
+            return {}
+        self._catalog = self._file.get(_CATALOG)
+        rows = self._catalog.get(self._catalog.ids(), [TEXT])
+        infos = [StoredInfo.model_validate_json(row[TEXT] or "") for row in rows.values()]
+        return {info.name: info for info in infos}
+
+    def _close(self, worker: Worker) -> None:
+        try:
+            worker.stop()
+        finally:
+            self._infos, self._collections = {}, {}
+            self._file.close()
+
+    # --- collections ---
+
+    async def create(self, name: str, dimensions: int, fingerprint: str | None) -> CollectionInfo:
+        return await self._write(lambda: self._create(name, dimensions, fingerprint))
+
+    async def drop(self, name: str) -> None:
+        await self._write(lambda: self._drop(name))
+
+    async def info(self, name: str) -> CollectionInfo | None:
+        info = await self._read(lambda: self._infos.get(name))
+        return None if info is None else info.public()
+
+    async def names(self) -> list[str]:
+        return await self._read(lambda: sorted(self._infos))
+
+    def _create(self, name: str, dimensions: int, fingerprint: str | None) -> Steps[CollectionInfo]:
+        yield from ()
+        info = self._infos.get(name)
+        if info is None:
+            info = StoredInfo(
+                name=name,
+                dimensions=dimensions,
+                fingerprint=fingerprint,
+                distance=DISTANCES[self._options.metric_type],
+                keyword=self._options.keyword,
+            )
+            # The row in the catalog makes a collection exist, so a crash before it leaves none.
+            self._collections[name] = LiteCollection(self._file.create(milvus_name(name)), info)
+            self._save(info)
+        elif fingerprint is not None and info.fingerprint is None:
+            info.fingerprint = fingerprint
+            self._save(info)
+        return info.public()
+
+    def _save(self, info: StoredInfo) -> None:
+        self._catalog.insert([{ID: milvus_name(info.name), TEXT: info.model_dump_json()}])
+        self._infos[info.name] = info
+
+    def _drop(self, name: str) -> Steps[None]:
+        yield from ()
+        if self._infos.pop(name, None) is not None:
+            self._collections.pop(name, None)
+            self._catalog.delete([milvus_name(name)])
+            self._file.drop(milvus_name(name))
+
+    def _collection(self, name: str) -> LiteCollection:
+        """Raises: CollectionNotFoundError."""
+        info = existing(self._infos.get(name), name)
+        if name not in self._collections:
+            check_format(info)
+            with collection_paused():
+                collection = LiteCollection(self._file.get(milvus_name(name)), info)
+                collection.load()
+            self._collections[name] = collection
+        return self._collections[name]
+
+    # --- writing ---
+
+    async def insert(self, name: str, checked: Checked) -> None:
+        documents = await prepare_write(await self._existing(name), checked, given=False)
+        await self._change(name, lambda writer: writer.insert(documents))
+
+    async def replace(self, name: str, checked: Checked) -> int:
+        documents = await prepare_write(await self._existing(name), checked, given=True)
+        return await self._change(name, lambda writer: writer.replace(documents))
+
+    async def _existing(self, name: str) -> StoredInfo:
+        return existing(await self._read(lambda: self._infos.get(name)), name)
+
+    async def delete(
+        self, name: str, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None
+    ) -> tuple[list[Name], int]:
+        def steps() -> Steps[tuple[list[Name], int]]:
+            collection = self._collection(name)
+            find = collection.table.find
+            among = None if document_ids is None else [found for one in document_ids for found in find(one)]
+            names = list(collection.table.matching(metadata_filter, among))
+            return names, (yield from LiteWriter(collection).delete(names))
+
+        return await self._write(steps)
+
+    # --- reading ---
+
+    async def retrieve(self, name: str, request: RetrieveRequest) -> list[VectorSearchResult]:
+        return await self._look(name, lambda collection: collection.retrieve(request))
+
+    async def read(self, name: str, job: Callable[[LiteCollection], Answer[T]]) -> T:
+        return await settled(await self._look(name, job))
+
+    async def iterate(
+        self, name: str, metadata_filter: FilterLike | None, batch_size: int
+    ) -> AsyncIterator[VectorRecord]:
+        keys = await self._look(name, lambda collection: collection.table.matching_keys(metadata_filter))
+        for some in slices(keys, batch_size):
+            for record in await self._fetch(name, some, metadata_filter):
+                yield record
+
+    async def _fetch(
+        self, name: str, keys: Sequence[ChunkKey], metadata_filter: FilterLike | None
+    ) -> list[VectorRecord]:
+        return await self._look(name, lambda collection: collection.fetch(keys, metadata_filter, True))
+
+    async def ping(self) -> StoreHealth:
+        names = await self.names()
+        facts = {"engine": "Milvus Lite", "uri": self._options.uri, "collections": str(len(names))}
+        return StoreHealth(ok=True, detail="Milvus Lite", facts=facts)
+
+    # --- the thread ---
+
+    async def _look(self, collection: str, job: Callable[[LiteCollection], T]) -> T:
+        return await self._read(lambda: job(self._collection(collection)))
+
+    async def _change(self, collection: str, steps: Callable[[LiteWriter], Steps[T]]) -> T:
+        def run() -> Steps[T]:
+            return (yield from steps(LiteWriter(self._collection(collection))))
+
+        return await self._write(run)
+
+    async def _read(self, job: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self._running().read(job))
+
+    async def _write(self, steps: Callable[[], Steps[T]]) -> T:
+        return await asyncio.wrap_future(self._running().write(steps()))
+
+    def _running(self) -> Worker:
+        if self._worker is None:
+            raise closed_store(self._owner)
+        return self._worker

@@ -1,0 +1,106 @@
+"""Writing documents to a collection of a local file: to the file first, then to memory, which is what readers see.
+
+A version's head goes into the last call that writes its rows, so a crash leaves the old version or the new one, and
+rows that the next opening removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from .._shared.groups import grouped, slices
+from .._shared.heads import Name
+from .._shared.worker import Steps
+from .lite_collection import LiteCollection
+from .lite_file import ID, row_bytes
+from .lite_rows import PART_CHUNKS, Head, NewDocument, merged, part_id
+
+_GROUP_CHUNKS = 256
+_PIECE_BYTES = 8_000_000
+_DELETED_AT_ONCE = 200
+_SPARE_PARTS = 16
+
+
+class LiteWriter:
+    """The write operations, as steps: reads may run between them."""
+
+    def __init__(self, collection: LiteCollection) -> None:
+        self._collection = collection
+
+    def replace(self, documents: Sequence[NewDocument]) -> Steps[int]:
+        """Publish whole documents. Returns the number of chunks they had before."""
+        before = 0
+        for group in grouped(documents, (lambda document: document.size, _GROUP_CHUNKS)):
+            before += yield from self._publish(group)
+        self._collection.compact()
+        return before
+
+    def insert(self, documents: Sequence[NewDocument]) -> Steps[None]:
+        """Add chunks to documents; a new document appears whole."""
+        known = [document for document in documents if document.name in self._collection.versions]
+        new = [document for document in documents if document.name not in self._collection.versions]
+        yield from self.replace(new)
+        for document in known:
+            self._extend(document)
+            yield
+        self._collection.compact()
+
+    def delete(self, names: Sequence[Name]) -> Steps[int]:
+        """Remove documents that are there. Returns the number of chunks."""
+        removed = 0
+        for some in slices(names, _DELETED_AT_ONCE):
+            self._collection.rows.delete([one for name in some for one in self._collection.row_ids(name)])
+            removed += sum(map(self._collection.drop, some))
+            yield
+        self._collection.compact()
+        return removed
+
+    def _publish(self, group: Sequence[NewDocument]) -> Steps[int]:
+        collection = self._collection
+        numbers = range(collection.next_number, collection.next_number + len(group))
+        collection.next_number += len(group)
+        heads = [Head(document.name, document.document, len(document.parts)) for document in group]
+        rows = [row for document, number in zip(group, numbers, strict=True) for row in document.rows(number)]
+        rows += [head.row(number) for head, number in zip(heads, numbers, strict=True)]
+        try:
+            for place, piece in enumerate(grouped(rows, (row_bytes, _PIECE_BYTES))):
+                if place:
+                    yield
+                collection.rows.insert(piece)
+        except BaseException:
+            with contextlib.suppress(Exception):  # the first error says more, and the next opening removes the rows
+                collection.rows.delete([row[ID] or "" for row in rows])
+            raise
+        old = [one for head in heads if head.name in collection.versions for one in collection.row_ids(head.name)]
+        before = sum(collection.drop(head.name) for head in heads)
+        for document, head, number in zip(group, heads, numbers, strict=True):
+            collection.put(head, number)
+            collection.add([(head.name, one.part) for one in document.parts])
+        if old:
+            collection.rows.delete(old)
+        yield
+        return before
+
+    def _extend(self, document: NewDocument) -> None:
+        """Put chunks into a document that is there, in one call, since its version counts already."""
+        collection = self._collection
+        number, parts = collection.versions[document.name]
+        held = collection.table.document(document.name)
+        follows = held is None or document.document.first_index <= held.first_index
+        head = Head(document.name, document.document if follows or held is None else held, parts + len(document.parts))
+        collection.rows.insert([*document.rows(number, parts), head.row(number)])
+        collection.put(head, number)
+        collection.add([(head.name, one.part) for one in document.parts])
+        if head.parts > _SPARE_PARTS + 2 * len(collection.table.indexes(head.name)) // PART_CHUNKS:
+            self._merge(head, number)
+
+    def _merge(self, head: Head, number: int) -> None:
+        """Write the parts of a document anew, since each insert adds some, also for chunks that it writes over."""
+        collection = self._collection
+        parts = merged(collection.parts(number, head.parts))
+        fewer = Head(head.name, head.document, len(parts))
+        rows = [part.row(number, place) for place, part in enumerate(parts)]
+        collection.rows.insert([*rows, fewer.row(number)])
+        collection.rows.delete([part_id(number, place) for place in range(len(parts), head.parts)])
+        collection.put(fewer, number)

@@ -1,0 +1,147 @@
+"""A local file of MilvusLiteStore after its process was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from agent_rag.filters import F
+from agent_rag.stores.base import RetrieveRequest
+from agent_rag.testing import record
+from agent_rag.testing.records import document
+
+pytest.importorskip("milvus_lite", reason="pip install 'agent-rag-middleware[milvus]' to run this")
+
+from agent_rag.stores.milvus import MilvusLiteStore
+from tests.stores.milvus_file import collection_of, row_counts, start_process
+
+
+@pytest.mark.slow
+async def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+    """`kill -9` in the middle of replaces, in a fresh file per trial: every acknowledged version or the next one is
+    there, whole, and the file holds nothing else. In every other trial Milvus Lite flushes and merges its segments all
+    the time. AGENT_RAG_KILL_TRIALS raises the number of trials."""
+    trials = int(os.environ.get("AGENT_RAG_KILL_TRIALS", "4"))
+    for trial in range(trials):
+        path = tmp_path / f"{trial}.db"
+        writer = start_process(_REPLACE, str(path), str(200_000 if trial % 2 else 24_000_000))
+        assert writer.stdout is not None
+        seen = [json.loads(writer.stdout.readline())]
+        time.sleep(0.3 + 0.17 * (trial % 7))
+        writer.send_signal(signal.SIGKILL)
+        output, _ = writer.communicate()
+        seen += [json.loads(line) for line in output.splitlines() if line.endswith("]")]
+        acknowledged = dict(seen)
+
+        async with MilvusLiteStore(path) as store:
+            versions = {}
+            for name in acknowledged:
+                chunks = await store.list_chunks("c", name, limit=10_000)
+                (version,) = {item.chunk.metadata["version"] for item in chunks}
+                assert len(chunks) == chunks[0].chunk.total_chunks
+                versions[name] = version
+            assert all(acknowledged[name] <= version <= acknowledged[name] + 1 for name, version in versions.items())
+            assert await store.count("c") == sum(item.chunk_count for item in await store.list_documents("c"))
+            assert await store.count("c", F("version") >= 0) == await store.count("c")
+            assert row_counts(store) == {"c": collection_of(store, "c").rows.count()}
+
+
+async def test_the_newest_whole_version_counts_after_a_crash(tmp_path: Path) -> None:
+    """Killed before the old version was removed, after some rows of a new one, or with rows that nobody knows: the
+    newest whole version of each document is there, and the file holds nothing else."""
+    path = tmp_path / "rag.db"
+    async with MilvusLiteStore(path) as store:
+        await store.create_collection("c", 4)
+        for text in ("one", "two", "three"):
+            await store.replace("c", [document("doc")], [record("doc", n, text) for n in range(3)])
+        rows = collection_of(store, "c").rows
+        stored = {one: rows.get([one], ["c", "p", "t"])[one] for one in rows.ids()}
+        assert sorted(stored) == ["3:0", "3:1", "3:2", "3:head", "3:part0"]
+
+        def version(number: int, *kinds: str) -> list[dict[str, str | None]]:
+            return [{**stored[f"3:{kind}"], "id": f"{number}:{kind}"} for kind in kinds]
+
+        rows.insert(version(1, "0", "1", "2", "part0", "head"))  # whole, older
+        rows.insert(version(4, "0", "1", "part0"))  # no head
+        rows.insert(version(5, "0", "2", "part0", "head"))  # a chunk is missing
+        rows.insert(version(6, "0", "1", "2", "head"))  # a part is missing
+
+    async with MilvusLiteStore(path) as store:
+        chunks = await store.list_chunks("c", "doc")
+        left = sorted(collection_of(store, "c").rows.ids())
+        await store.replace("c", [document("doc")], [record("doc", text="four")])
+    async with MilvusLiteStore(path) as store:
+        latest = await store.list_chunks("c", "doc")
+
+    assert [item.chunk.text for item in chunks] == ["three"] * 3
+    assert left == ["3:0", "3:1", "3:2", "3:head", "3:part0"]
+    assert [item.chunk.text for item in latest] == ["four"]
+
+
+async def test_a_half_made_collection_does_not_exist(tmp_path: Path) -> None:
+    """Killed between creating it and noting it, it is created anew; and one that is half removed is gone."""
+    path = tmp_path / "rag.db"
+    async with MilvusLiteStore(path) as store:
+        await store.create_collection("c", 4)
+        await store.insert("c", [record("a")])
+        store._engine._catalog.delete(["rag_c"])  # type: ignore[attr-defined]
+
+    async with MilvusLiteStore(path) as store:
+        before = await store.list_collections()
+        await store.create_collection("c", 8)
+
+        assert before == []
+        assert await store.count("c") == 0
+
+
+async def test_rows_that_milvus_lite_holds_twice_are_found_once(tmp_path: Path) -> None:
+    """Killed between writing a segment and removing its log, Milvus Lite has all rows from both. (1 of 250 kills.)"""
+    path = tmp_path / "rag.db"
+    async with MilvusLiteStore(path) as store:
+        await store.create_collection("c", 4)
+        records = [record("doc", n, f"pear {n}", metadata={"n": n}) for n in range(30)]
+        await store.replace("c", [document("doc")], records)
+        logs = {log: log.read_bytes() for log in path.glob("collections/*/wal/wal_data_*")}
+    for log, content in logs.items():
+        log.write_bytes(content)
+
+    async with MilvusLiteStore(path) as store:
+        found = await store.search("c", [1.0, 0, 0, 0], 20)
+        keyword = await store.retrieve("c", RetrieveRequest(texts=["pear 7"], limit=100))
+        counts = [await store.count("c"), await store.count("c", F("n") >= 0)]
+        listed = await store.list_documents("c")
+        rows = [store._engine._catalog.count(), collection_of(store, "c").rows.count()]  # type: ignore[attr-defined]
+
+    assert len(logs) == 2
+    assert [hit.chunk.chunk_index for hit in found] == list(range(20))
+    # idf of "pear": ln(1 + .5 / 30.5); of "7": ln(1 + 29.5 / 1.5); tf 1, average length: 1 / (1 + 1.2) = .45455.
+    assert keyword[0].score == pytest.approx((0.016260 + 3.028522) / 2.2, rel=1e-4)
+    assert counts == [30, 30]
+    assert [item.chunk_count for item in listed] == [30]
+    assert rows[1] == 32
+
+
+_REPLACE = """
+import asyncio, itertools, json, sys
+from agent_rag.stores.milvus import MilvusLiteStore, lite_file
+from agent_rag.testing.records import document, record
+
+lite_file._FLUSH_BYTES = int(sys.argv[2])
+
+async def main():
+    async with MilvusLiteStore(sys.argv[1]) as store:
+        await store.create_collection("c", 4)
+        for number in itertools.count():
+            name, count = f"d{number % 3}", 1 + number * 37 % 400
+            version = {"version": number // 3}
+            chunks = [record(name, n, f"pear {n}", metadata=version, total=count) for n in range(count)]
+            await store.replace("c", [document(name)], chunks)
+            print(json.dumps([name, number // 3]), flush=True)
+
+asyncio.run(main())
+"""
