@@ -28,6 +28,17 @@ def test_products_are_those_of_the_matrix(shape: tuple[int, int]) -> None:
     assert found == pytest.approx(matrix.astype(np.float64) @ vector.astype(np.float64), rel=1e-4, abs=1e-2)
 
 
+@pytest.mark.parametrize("count", [0, 3, 700, 30_000])
+def test_products_of_some_rows_come_in_their_order(count: int) -> None:
+    """They are gathered in blocks."""
+    matrix, vector = rows_of(50_000, 256), rows_of(1, 256, seed=2)[0]
+    among = np.random.default_rng(3).permutation(50_000)[:count]
+
+    found = products(matrix, vector, among)
+
+    assert found == pytest.approx(products(matrix, vector)[among], rel=1e-5, abs=1e-4)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_products_in_a_child_of_a_program_that_has_used_them() -> None:
     """Threads do not survive a fork; the child does the work alone."""

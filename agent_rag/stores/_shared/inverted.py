@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from ...filters.plan import AllOf, AnyOf, HasAny, IndexedMetadata, InRange, NotOf, Plan
 from ...retrieval.lexical import K1, B, idf
-from .vector_rows import Mask, Rows, Scores
+from .records import Rows
+from .vector_rows import Mask, Scores
 
 Value = TypeVar("Value", int, float)
 Key = TypeVar("Key", bound=Hashable)

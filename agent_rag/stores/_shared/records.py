@@ -21,6 +21,7 @@ from ...errors import CollectionNotFoundError, ConfigurationError, DimensionMism
 
 Matrix = npt.NDArray[np.float32]
 Vector = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.intp]
 Info = TypeVar("Info")
 
 REPLACED = -1

@@ -15,8 +15,8 @@ from ...filters.plan import IndexedMetadata, plan, plan_matches
 from ..base import CollectionInfo, Scored
 from .heads import Name
 from .inverted import FilterIndex, KeywordIndex, Term
-from .records import Matrix, query_vector
-from .vector_rows import Mask, Rows, Scores, VectorRows
+from .records import Matrix, Rows, query_vector
+from .vector_rows import Mask, Scores, VectorRows
 
 
 class Document(NamedTuple):

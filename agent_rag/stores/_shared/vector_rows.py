@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .products import products
-from .records import Matrix
+from .records import Matrix, Rows
 
-Rows = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 Scores = npt.NDArray[np.float64]
 
@@ -136,9 +135,9 @@ class VectorRows:
                 scores[~self.alive] = -2.0
             found: Rows = np.flatnonzero(scores >= _cut(scores, limit))
             return found
-        # Reading all vectors in order is faster than gathering more than a few of them.
-        few = size < self._count // 8
-        scores = products(held[among], query32) if few else products(held, query32)[among]
+        # Reading all vectors in order is faster than gathering most of them.
+        few = size < self._count // 2
+        scores = products(held, query32, among) if few else products(held, query32)[among]
         likely: Rows = among[scores >= _cut(scores, limit)]
         return likely
 
