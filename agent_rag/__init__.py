@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         register_parser,
         supported_extensions,
     )
-    from .sources import DirectorySource, FileSource, TextSource
+    from .sources import DirectorySource, FileSource, TextSource, WebSource
     from .stores import (
         ElasticsearchStore,
         MemoryStore,
@@ -99,7 +99,7 @@ _LAZY = {
         "register_parser",
         "supported_extensions",
     ),
-    "sources": ("DirectorySource", "FileSource", "TextSource"),
+    "sources": ("DirectorySource", "FileSource", "TextSource", "WebSource"),
     "stores": (
         "ElasticsearchStore",
         "MemoryStore",
@@ -166,6 +166,7 @@ __all__ = [
     "VectorRecord",
     "VectorSearchResult",
     "VectorStoreBase",
+    "WebSource",
     "WordParser",
     "chunker_from",
     "ingest",

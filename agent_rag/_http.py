@@ -1,4 +1,4 @@
-"""JSON over HTTP for the providers: timeouts, retries that respect Retry-After, typed errors, no secrets in them."""
+"""HTTP for the providers and the web: timeouts, retries that respect Retry-After, typed errors, no secrets in them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx
 from pydantic import SecretStr
@@ -24,9 +25,11 @@ _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _MAX_RETRY_AFTER_S = 60.0
 _backoff = wait_random_exponential(multiplier=0.25, max=8.0)
 
+T = TypeVar("T")
+
 
 class HTTPFailure(AgentRAGError):
-    """A request that failed; providers turn it into their own error."""
+    """A request that failed; whoever made it turns it into an error of its own."""
 
     def __init__(self, message: str, *, status: int | None = None, retry_after_s: float | None = None) -> None:
         super().__init__(redact(message))
@@ -77,16 +80,7 @@ class JSONClient:
 
         Raises: HTTPFailure: after the last attempt, or at once for an answer that a retry cannot change.
         """
-        retrying = AsyncRetrying(
-            retry=retry_if_exception(lambda error: isinstance(error, HTTPFailure) and error.transient),
-            stop=stop_after_attempt(self._max_attempts),
-            wait=_wait,
-            reraise=True,
-        )
-        async for attempt in retrying:
-            with attempt:
-                return await self._post_once(path, body)
-        raise AssertionError("unreachable: tenacity re-raises")
+        return await retried(lambda: self._post_once(path, body), max_attempts=self._max_attempts)
 
     async def aclose(self) -> None:
         client = self._clients.pop(asyncio.get_running_loop(), None)
@@ -103,21 +97,10 @@ class JSONClient:
 
     async def _post_once(self, path: str, body: Mapping[str, Any]) -> Any:
         url = f"{self.base_url}{path}"
-        try:
+        with request_failures(url, self._timeout_s):
             answer = await self._client().post(url, json=body)
-        except httpx.TimeoutException as error:
-            failure = HTTPFailure(f"{url} did not answer within {self._timeout_s:g} s")
-            failure.timed_out = True
-            raise failure from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise HTTPFailure(f"{url}: {type(error).__name__}: {error}") from error
         if answer.is_error:
-            detail = answer.text[:500]
-            raise HTTPFailure(
-                f"{url} answered {answer.status_code}: {detail}",
-                status=answer.status_code,
-                retry_after_s=_retry_after(answer.headers.get("retry-after")),
-            )
+            raise refusal(url, answer, f": {answer.text[:500]}")
         try:
             return answer.json()
         except ValueError as error:
@@ -133,6 +116,45 @@ class JSONClient:
             client = httpx.AsyncClient(headers=headers, timeout=self._timeout_s, **self._client_kwargs)
             self._clients[loop] = client
         return client
+
+
+async def retried(call: Callable[[], Awaitable[T]], *, max_attempts: int) -> T:
+    """What `call` gives, called again after an `HTTPFailure` that may pass, as late as its Retry-After asks.
+
+    Raises: HTTPFailure: after the last attempt, or at once where another one cannot help.
+    """
+    retrying = AsyncRetrying(
+        retry=retry_if_exception(lambda error: isinstance(error, HTTPFailure) and error.transient),
+        stop=stop_after_attempt(max_attempts),
+        wait=_wait,
+        reraise=True,
+    )
+    async for attempt in retrying:
+        with attempt:
+            return await call()
+    raise AssertionError("unreachable: tenacity re-raises")
+
+
+@contextmanager
+def request_failures(url: str, timeout_s: float) -> Iterator[None]:
+    """Turn what httpx raises into an `HTTPFailure` that names `url`, chained to the original."""
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        failure = HTTPFailure(f"{url} did not answer within {timeout_s:g} s")
+        failure.timed_out = True
+        raise failure from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise HTTPFailure(f"{url}: {type(error).__name__}: {error}") from error
+
+
+def refusal(url: str, answer: httpx.Response, detail: str = "") -> HTTPFailure:
+    """The failure that an answer with an unwanted status is."""
+    return HTTPFailure(
+        f"{url} answered {answer.status_code}{detail}",
+        status=answer.status_code,
+        retry_after_s=_retry_after(answer.headers.get("retry-after")),
+    )
 
 
 def secret(value: str | SecretStr | None, variable: str) -> SecretStr | None:
@@ -153,7 +175,7 @@ def _wait(state: RetryCallState) -> float:
 def _retry_after(header: str | None) -> float | None:
     if not header:
         return None
-    if header.strip().replace(".", "", 1).isdigit():
+    if header.strip().replace(".", "", 1).isdecimal():
         return float(header)
     try:
         return max((parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds(), 0.0)

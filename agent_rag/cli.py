@@ -23,6 +23,7 @@ from ._extras import DISTRIBUTION
 from .config import KnowledgeBaseSettings, Settings, knowledge_base_from, load_settings, open_store
 from .errors import AgentRAGError, redact
 from .knowledge import KnowledgeBase
+from .sources import SourceBase
 
 app = typer.Typer(
     name="agent-rag",
@@ -68,7 +69,7 @@ def _options(
 
 @app.command()
 def ingest(
-    paths: Annotated[list[str], typer.Argument(help="Files and directories.")],
+    paths: Annotated[list[str], typer.Argument(help="Files, directories, and addresses of the web (https://...).")],
     kb: Base = None,
     config: Config = None,
     store: StoreURI = None,
@@ -78,11 +79,14 @@ def ingest(
     chunk_size: ChunkSize = None,
     overlap: Overlap = None,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first failure.")] = False,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Also fetch from this machine and private networks.")
+    ] = False,
     as_json: AsJSON = False,
 ) -> None:
-    """Add files to a knowledge base; what has not changed is skipped."""
+    """Add files and pages of the web to a knowledge base; what has not changed is skipped."""
     options = {"include": include or (), "exclude": exclude or (), "recursive": recursive, "strict": strict}
-    _load(paths, options, kb, config, store, chunk_size, overlap, as_json)
+    _load(paths, options, kb, config, store, chunk_size, overlap, as_json, allow_private=allow_private)
 
 
 @app.command()
@@ -309,6 +313,8 @@ def _load(
     chunk_size: int | None,
     overlap: int | None,
     as_json: bool,
+    *,
+    allow_private: bool = False,
 ) -> None:
     if not all(paths):
         _stop("a path is empty; an unset variable of a script looks like this", as_json)
@@ -321,7 +327,8 @@ def _load(
             given["overlap"] = min(100, chunk_size // 10)
         chunker = AutoChunker({name: value for name, value in given.items() if value is not None})
         with console.progress_of_load(quiet=as_json) as on_event:
-            report = await base.ingest(paths, chunker=chunker, on_event=on_event, **options)
+            sources = _with_addresses(paths, allow_private)
+            report = await base.ingest(sources, chunker=chunker, on_event=on_event, **options)
         console.show_report(report, as_json=as_json)
         if not report.files:
             _stop(f"no file found in {', '.join(paths)}", as_json)
@@ -329,6 +336,16 @@ def _load(
             raise typer.Exit(1)
 
     _run(work, kb, config, store, as_json)
+
+
+def _with_addresses(paths: list[str], allow_private: bool) -> list[str | SourceBase]:
+    """Paths as they are, and one source for all addresses of the web."""
+    from .sources import WebSource
+    from .sources.base import is_address
+
+    addresses = [path for path in paths if is_address(path)]
+    rest: list[str | SourceBase] = [path for path in paths if not is_address(path)]
+    return [*rest, WebSource(addresses, allow_private=allow_private)] if addresses else rest
 
 
 def _run(

@@ -12,12 +12,13 @@ from typing import Any
 
 from ._ingest_run import IngestOptions, IngestRun, ParserFor
 from .chunkers import AutoChunker, ChunkerBase
-from .errors import ConfigurationError, SourceError
+from .errors import ConfigurationError, SourceError, redact
 from .events import EventCallback, Trigger
 from .ingest_report import IngestReport
 from .knowledge import KnowledgeBase
 from .parsers import ParserBase, ParserPool, parser_for
 from .sources import DirectorySource, FileSource, SourceBase, SourceItem
+from .sources.base import is_address
 
 PathLike = str | os.PathLike[str]
 
@@ -86,7 +87,8 @@ async def sync(
     sources = [source] if isinstance(source, SourceBase | str | os.PathLike) else list(source)
     for one in sources:
         if not isinstance(one, SourceBase):
-            raise ConfigurationError(f"sync takes sources, got {one!r}; pass DirectorySource(...), or call ingest")
+            kind = "WebSource([...])" if is_address(one) else "DirectorySource(...), or call ingest"
+            raise ConfigurationError(redact(f"sync takes sources, got {one!r}; pass {kind}"))
     async with contextlib.AsyncExitStack() as stack:
         chosen = IngestOptions(
             chunker=chunker or AutoChunker(),
@@ -112,6 +114,8 @@ def _sources(
     """Directories each become a source; files together become one. Ids are relative to what all paths share."""
     if any(not isinstance(item, SourceBase) and not os.fspath(item) for item in items):
         raise SourceError("a path to ingest is empty; an unset variable of a script looks like this")
+    if (address := next(filter(is_address, items), None)) is not None:
+        raise ConfigurationError(redact(f"{address} is an address and no path; to fetch it, pass WebSource([...])"))
     paths = [Path(item) for item in items if not isinstance(item, SourceBase)]
     folders = [path for path in paths if path.is_dir()]
     files = [path for path in paths if not path.is_dir()]

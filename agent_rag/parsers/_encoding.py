@@ -7,6 +7,7 @@ import re
 
 from ..errors import ConfigurationError, ParseError
 from ._charset import guess_charset
+from ._sniff import detect
 
 _BOMS = [
     (codecs.BOM_UTF8, "utf-8"),
@@ -56,6 +57,18 @@ def decode(data: bytes, filename: str, *, encoding: str | None = None, declared:
     if "\x00" in text:
         text = text.replace("\x00", "")
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def in_utf8(data: bytes, charset: str) -> bytes:
+    """Text in the charset that a server named, as UTF-8 with a BOM, which any parser believes more than what the file
+    says of itself. What is no text, is UTF-8 already, names its charset by a BOM or is not in `charset` stays as it is.
+    """
+    if any(data.startswith(bom) for bom, _ in _BOMS) or detect(data).certain != "text":
+        return data
+    if _strict(data, "utf-8") is not None:
+        return data
+    text = _strict(data, _SUPERSETS.get(charset.lower(), charset))
+    return data if text is None else text.encode("utf-8-sig", "replace")
 
 
 def _decode_as(data: bytes, encoding: str, filename: str) -> str:

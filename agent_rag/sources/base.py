@@ -57,3 +57,8 @@ class SourceBase(ABC):
 def metadata_of(metadata: MetadataFor | None, document_id: str) -> dict[str, Any]:
     """The metadata of one document."""
     return dict((metadata(document_id) if callable(metadata) else metadata) or {})
+
+
+def is_address(text: object) -> bool:
+    """Whether this names a page of the web and no path."""
+    return isinstance(text, str) and text.strip().lower().startswith(("http://", "https://"))

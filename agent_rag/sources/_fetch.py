@@ -1,0 +1,133 @@
+"""One address of the web: where it may lead, how often it is asked, what it gives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import httpx
+
+from .._http import HTTPFailure, refusal, request_failures, retried
+from ..errors import SourceError
+from ._address import Address, is_public, resolve
+from ._body import read_body
+from ._client import connect_to
+
+_MAX_REDIRECTS = 5
+_PATIENCE = 10
+_FOUND = (200, 203)
+
+_REMEDIES = {
+    401: "pass headers=, or user:password@ in the address",
+    403: "pass headers=, or user:password@ in the address, if you may read it",
+    404: "if it is gone for good, leave the address out",
+    410: "it is gone for good: leave the address out",
+}
+
+
+class Fetched(NamedTuple):
+    """What an address gave."""
+
+    data: bytes
+    media_type: str
+    """As the server declared it, without parameters, in lower case."""
+    charset: str | None
+    """As the server declared it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fetcher:
+    """Fetches addresses with one client."""
+
+    client: httpx.AsyncClient
+    headers: Mapping[str, str]
+    timeout_s: float
+    max_bytes: int
+    max_attempts: int
+    allow_private: bool
+    looks_up: Callable[[str], bool]
+    """Whether a host name is looked up here, so that it can be checked; see `client_for`."""
+
+    async def fetch(self, text: str) -> Fetched:
+        """Raises: SourceError: it cannot be had; the message says why and what to do, without credentials."""
+        address = Address.parse(text)
+        try:
+            return await retried(lambda: self._attempt(address), max_attempts=self.max_attempts)
+        except HTTPFailure as failure:
+            raise SourceError(f"{failure}; {_remedy(failure)}") from failure
+
+    async def _attempt(self, address: Address) -> Fetched:
+        # timeout_s bounds each wait only: a server could send a byte before each of them ends.
+        try:
+            async with asyncio.timeout(_PATIENCE * self.timeout_s):
+                return await self._follow(address)
+        except TimeoutError as error:
+            raise SourceError(f"{address.url} takes more than {_PATIENCE} x timeout_s={self.timeout_s:g}") from error
+
+    async def _follow(self, start: Address) -> Fetched:
+        address, headers = start, self.headers
+        auth: Any = start.credentials or httpx.USE_CLIENT_DEFAULT
+        from_public = False
+        for _ in range(_MAX_REDIRECTS + 1):
+            ips = await self._checked(address, from_public=from_public)
+            request = self.client.build_request("GET", address.url, headers=headers, extensions=connect_to(ips))
+            with request_failures(str(address.url), self.timeout_s):
+                answer = await self._send(request, address, auth)
+                try:
+                    if not answer.has_redirect_location:
+                        return await self._read(answer, address)
+                finally:
+                    await answer.aclose()
+            target = _target(answer, address)
+            if not target.may_get_secrets_of(address):
+                headers, auth = {}, None
+            address, from_public = target, all(map(is_public, ips))
+        raise SourceError(f"{start.url} is redirected more than {_MAX_REDIRECTS} times; pass the address it ends at")
+
+    async def _send(self, request: httpx.Request, address: Address, auth: Any) -> httpx.Response:
+        try:
+            return await self.client.send(request, auth=auth, stream=True, follow_redirects=False)
+        except httpx.InvalidURL as error:  # of the Location, which httpx reads also when it does not follow
+            raise _nowhere(address) from error
+
+    async def _checked(self, address: Address, *, from_public: bool) -> list[str]:
+        """The IP addresses of `address`. Raises: SourceError: one of them is none to go to."""
+        ips = await resolve(address, names=self.looks_up(address.url.host))
+        private = next((ip for ip in ips if not is_public(ip)), None)
+        if private is None:
+            return ips
+        place = f"{address.url} leads to {private}, which is not on the internet"
+        if from_public:
+            raise SourceError(f"{place}, and a page of the internet redirects there; pass that address itself")
+        if not self.allow_private:
+            raise SourceError(f"{place}; to read it, pass allow_private=True (command line: --allow-private)")
+        return ips
+
+    async def _read(self, answer: httpx.Response, address: Address) -> Fetched:
+        if answer.status_code not in _FOUND:
+            raise refusal(str(address.url), answer)
+        data = await read_body(answer, str(address.url), self.max_bytes)
+        declared = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return Fetched(data, declared, answer.charset_encoding)
+
+
+def _target(answer: httpx.Response, address: Address) -> Address:
+    """Where a redirect leads. Credentials in it are not used."""
+    try:
+        return Address.parse(str(address.url.join(answer.headers["location"])))
+    except (SourceError, httpx.InvalidURL) as error:
+        raise _nowhere(address) from error
+
+
+def _nowhere(address: Address) -> SourceError:
+    return SourceError(f"{address.url} is redirected to what is no http or https address")
+
+
+def _remedy(failure: HTTPFailure) -> str:
+    if failure.timed_out:
+        return "raise timeout_s"
+    if failure.status is None:
+        return "is the address right, and the server up?"
+    return _REMEDIES.get(failure.status, "try again later" if failure.transient else "is the address right?")
