@@ -239,7 +239,7 @@ class LangChainPostgres(_LangChain):
                 metadata_columns=list(_COLUMNS),
                 index_query_options=HNSWQueryOptions(ef_search=ef_search) if self._indexed else None,
             )
-            for way, ef_search in (("langchain", 400), ("langchain ef_search 40", 40))
+            for way, ef_search in (("langchain", 300), ("langchain ef_search 40", 40))
         }
         self._store = self._stores["langchain"]
 

@@ -5,13 +5,14 @@ import os
 import sys
 
 from agent_rag.stores import PostgresStore
+from agent_rag.stores.postgres.vectors import VectorChoice
 from agent_rag.testing import record
 from agent_rag.testing.records import document
 
 
-async def main(dsn: str, table: str) -> None:
+async def main(dsn: str, table: str, vector: VectorChoice) -> None:
     named = {"server_settings": {"application_name": table}}
-    async with PostgresStore(dsn, table=table, pool_options=named) as store:
+    async with PostgresStore(dsn, table=table, vector=vector, pool_options=named) as store:
         await store.create_collection("c", 4)
         for version in range(10_000):
             name = f"d{version % 7}"
@@ -21,4 +22,4 @@ async def main(dsn: str, table: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2]))
+    asyncio.run(main(sys.argv[1], sys.argv[2], "array" if "array" in sys.argv[3:] else "pgvector"))

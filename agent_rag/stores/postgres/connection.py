@@ -158,6 +158,17 @@ class Connections:
         """Run `work` in one transaction; again if another one was in the way."""
         return await self._run(lambda: self._transaction(work), (_Conflict,))
 
+    async def write_at_once(self, work: Callable[[Session], Awaitable[T]]) -> T | None:
+        """Run `work`, a single statement, which is a transaction without the round trips of one. Returns None where
+        another transaction was in the way, and nothing was done."""
+        try:
+            async with self._acquired() as session:
+                return await work(session)
+        except _Conflict:
+            return None
+        except _Disconnected as error:
+            _give_up(error)
+
     @contextlib.asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
         """A connection outside of a transaction."""
@@ -263,7 +274,12 @@ def _raise_translated(error: Exception, timeout_s: float) -> NoReturn:
             raise StoreUnavailableError(
                 f"PostgreSQL did not answer within timeout_s={timeout_s:g}; check the server, or raise timeout_s"
             ) from error
-        case asyncpg.DeadlockDetectedError() | asyncpg.SerializationError() | asyncpg.InvalidCachedStatementError():
+        case (
+            asyncpg.DeadlockDetectedError()
+            | asyncpg.SerializationError()
+            | asyncpg.InvalidCachedStatementError()
+            | asyncpg.DivisionByZeroError()  # how `writer.remove` ends a statement
+        ):
             raise _Conflict(text) from error
         case asyncpg.UndefinedTableError():
             raise RelationGone(text) from error

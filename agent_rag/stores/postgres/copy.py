@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from .._shared.records import Matrix
 
-Engine = Literal["pgvector", "array", "none"]
-"""How a collection keeps its vectors; none for 0 dimensions."""
+Engine = Literal["pgvector", "coded", "array", "none"]
+"""How a collection keeps its vectors: in pgvector's type, or in arrays with or without codes; none for 0 dimensions."""
 
 _HEADER = b"PGCOPY\n\xff\r\n\x00" + struct.pack(">ii", 0, 0)
 _THREE_FIELDS = struct.pack(">h", 3)
@@ -52,6 +52,11 @@ def term_key(token: str) -> int:
 def integer(value: int) -> bytes:
     """A field of type int4."""
     return struct.pack(">ii", 4, value)
+
+
+def bits(value: bytes) -> bytes:
+    """A field of type bit, of 8 bits for each byte."""
+    return struct.pack(">ii", 4 + len(value), 8 * len(value)) + value
 
 
 def text(value: str) -> bytes:

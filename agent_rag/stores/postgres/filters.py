@@ -53,7 +53,9 @@ def range_sql(held: Range, table: str, values: Values) -> str:
     return f"SELECT chunk FROM {table} WHERE key = {values.bind(key, 'text')}{limits}"
 
 
-def where_among(value: FilterLike | None, held: Range, table: str, values: Values) -> str:
+def where_among(
+    value: FilterLike | None, held: Range, table: str, values: Values, *, at_most: int | None = None
+) -> str:
     """The condition of `where` over the alias ``c`` of chunks, by the ids of those in a range of `ranges_of`.
 
     The ids take the place of a look into the numbers of every chunk: 0.3 ms instead of 2.5 where a range keeps 100 of
@@ -61,11 +63,18 @@ def where_among(value: FilterLike | None, held: Range, table: str, values: Value
 
     Args:
         table: Of (key, value, chunk).
+        at_most: Nothing matches where more are in the range.
     """
     node = plan(value)
     assert node is not None, "a filter with a range"
     left = AllOf(tuple(part for part in _conjuncts(node) if not isinstance(part, InRange) or part.key != held[0]))
-    return f"({_condition(left, 'c', values)}) AND c.id = ANY(ARRAY({range_sql(held, table, values)}))"
+    condition, ids = _condition(left, "c", values), range_sql(held, table, values)
+    if at_most is not None:
+        ids = (
+            f"WITH ids AS MATERIALIZED ({ids} LIMIT {values.bind(at_most + 1, 'int8')}) "
+            f"SELECT chunk FROM ids WHERE (SELECT count(*) FROM ids) <= {values.bind(at_most, 'int8')}"
+        )
+    return f"({condition}) AND c.id = ANY(ARRAY({ids}))"
 
 
 def _conjuncts(node: Plan) -> list[Plan]:

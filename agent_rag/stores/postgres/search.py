@@ -12,8 +12,9 @@ from ...filters import FilterLike
 from ...filters.plan import plan
 from .._shared.driver import run_steps_async
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from .codes import Candidates
 from .connection import Session
-from .filters import Values, uses_index, where
+from .filters import Values, ranges_of, uses_index, where
 from .keyword import ranking_sql, term_weights
 from .reader import each
 from .schema import Collection
@@ -21,12 +22,17 @@ from .selection import FrequencyCache, Selection
 from .vectors import MAX_INDEXED_DIMENSIONS, Extension, distance_sql, score_of, stored_query
 from .writer import document_key
 
+COLUMN = ""
 _MAX_EF_SEARCH = 1_000
 """pgvector's own bound."""
 _MAX_SCAN = 40_000
 """Vectors that a filtered search of the index looks at before it stops."""
 _ROW_BYTES, _CACHED_BYTES = 400, 1 << 30
 """About the size of a chunk without vector and text; a table that is smaller than this is taken to be in memory."""
+_COLLECTED = 2
+"""Of so many times the hits that are wanted, a filtered search of the index takes the nearest."""
+_MANY = 0.4
+"""From this share on, the codes of all chunks are read rather than the rows of those that match."""
 _MAX_LOOKS = 10_000
 """Of the best chunks by keyword, so many are looked at one by one for those that match a filter."""
 
@@ -66,11 +72,14 @@ class Search:
         self._unfiltered = plan(request.metadata_filter) is None
         # The planner thinks that comparing tokens row by row costs nothing (160 ms instead of 20 for a filter of 20
         # values at 100k chunks), so it is kept to the indexes where there are any.
-        self._without_scans = uses_index(request.metadata_filter) or (
-            self._unfiltered and seen is not None and seen.indexed and bool(request.vectors)
+        by_index = (
+            seen is not None
+            and bool(request.vectors)
+            and (self._has_codes(seen) or (self._unfiltered and seen.indexed))
         )
-        # Planning takes 0.2 ms; a plain search of the index has one plan whatever the vector.
-        self._generic = self._unfiltered and self._without_scans and not request.texts
+        self._without_scans = by_index or uses_index(request.metadata_filter)
+        # Planning takes 0.2 ms, and 0.8 without pgvector; such a search has one plan whatever the vector.
+        self._generic = by_index and not request.texts
         self._is_cached = seen is not None and seen.chunks * (4 * seen.info.dimensions + _ROW_BYTES) < _CACHED_BYTES
         # A plain search needs no rank of ours, so its texts come with the ranking.
         self._with_bodies = request.rank is None and len(request.vectors) + len(request.texts) == 1
@@ -127,11 +136,25 @@ class Search:
         query = stored_query(self._collection.info, vector)
         if keys is not None:
             return await self._exact(query, limit, metadata_filter, await self._ids_of(keys))
+        if self._has_codes(self._collection):
+            return await self._by_codes(query, limit, metadata_filter)
+        if self._may_be_narrow and (found := await self._exact_in_range(query, limit)):
+            return found
         if await self._is_small():
             return await self._exact(query, limit, metadata_filter, None)
         found = await self._by_index(query, limit, metadata_filter)
         # The index looks at a bounded number of vectors, so a filter may have left too few.
         return found if len(found) >= limit else await self._exact(query, limit, metadata_filter, None)
+
+    def _has_codes(self, collection: Collection) -> bool:
+        return collection.engine == "coded" and collection.chunks > self._tuning.exact_below
+
+    @property
+    def _may_be_narrow(self) -> bool:
+        """Whether the vector index could be used, and a range of numbers tells whether it is the better path."""
+        value = self._request.metadata_filter
+        large = self._collection.indexed and self._collection.chunks > self._tuning.exact_below
+        return large and not uses_index(value) and bool(ranges_of(value))
 
     async def _is_small(self) -> bool:
         """Whether comparing every vector that the filter keeps is the better path.
@@ -163,6 +186,16 @@ class Search:
             condition = self._selection.condition(values)
         else:
             condition = f"({where(metadata_filter, 'c', values)}) AND c.id = ANY({values.bind(list(ids), 'int4[]')})"
+        return await self._nearest_of(condition, distance, limit, values)
+
+    async def _exact_in_range(self, query: list[float], limit: int) -> list[Scored]:
+        """The nearest in a narrow range, without counting it first; nothing where it is not narrow."""
+        values = Values()
+        distance = self._distance(query, values)
+        return await self._nearest_of(self._selection.condition(values, at_most=self._few), distance, limit, values)
+
+    async def _nearest_of(self, condition: str, distance: str, limit: int, values: Values) -> list[Scored]:
+        """The nearest of the chunks, the alias ``c``, that meet a condition."""
         # `+ 0` hides the expression from the index, whose order is approximate; named, it is computed once per row.
         near = (
             f"SELECT c.id, c.document, c.chunk_index, {distance} + 0 AS distance "
@@ -171,23 +204,55 @@ class Search:
         )
         return await self._ranked(near, "distance", limit, values)
 
-    async def _by_index(self, query: list[float], limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
+    async def _by_codes(self, query: list[float], limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
+        await self._avoid_scans()
+        candidates = Candidates(self._collection.chunk_table, query, self._tuning.ef_search, limit)
+        values = Values()
+        distance = self._distance(query, values)
+        if self._unfiltered:
+            found = f"c.id = ANY(ARRAY({candidates.of_all(self._collection.chunks, values)}))"
+        elif ids := await self._among_nearest(candidates, metadata_filter):
+            found = f"c.id = ANY({values.bind(ids, 'int4[]')})"
+        else:
+            # Rows that are read anyway are found again by their places.
+            column = "ctid" if uses_index(metadata_filter) else "id"
+            kept = candidates.of_few(column, self._selection.condition(values), values)
+            found = f"c.{column} = ANY(ARRAY({kept}))"
+        return await self._nearest_of(found, distance, limit, values)
+
+    async def _among_nearest(self, candidates: Candidates, metadata_filter: FilterLike | None) -> list[int]:
+        """Candidates that match a filter among the nearest of all; none where too few chunks match, or too few of those
+        near the query."""
+        share = await self._selection.share()
+        if share is None or share < _MANY:
+            return []
+        size, values = share * self._collection.chunks, Values()
+        nearest = candidates.of_many(size, share, where(metadata_filter, "c", values), values)
+        ids = [row["id"] for row in await self._session.fetch(nearest, *values)]
+        return ids if 2 * len(ids) >= candidates.number(size) else []
+
+    async def _avoid_scans(self) -> None:
         if self._scans:
             await self._session.execute("SET LOCAL enable_seqscan = off")
             self._scans = False
+
+    async def _by_index(self, query: list[float], limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
+        await self._avoid_scans()
         half = self._collection.info.dimensions > MAX_INDEXED_DIMENSIONS
         values = Values()
         order = self._distance(query, values, half=half)
         distance = self._distance(query, values) if half else order
         # `IS TRUE` hides the filter from the index over tokens, which would find all that match.
         condition = f"({where(metadata_filter, 'c', values)}) IS TRUE"
-        # Recall depends on how many vectors are collected, so as many that match as a plain search collects at all.
-        wanted = limit if self._selection.keeps_all and not half else max(self._effort, limit)
+        wanted = limit
+        if half or not self._unfiltered:
+            # The index gives its first `ef_search` vectors in order, later ones about so.
+            wanted = self._effort if half else max(limit, min(_COLLECTED * limit, self._effort))
         near = (
             f"SELECT * FROM (SELECT c.id, c.document, c.chunk_index, {distance} AS distance "
             f"FROM {self._collection.chunk_table} c WHERE {condition} "
             f"ORDER BY {order} LIMIT {wanted:d}) AS found "
-            f"ORDER BY distance FETCH FIRST ({limit:d}) ROWS WITH TIES"
+            f"ORDER BY distance{' + 0' if wanted > limit else ''} FETCH FIRST ({limit:d}) ROWS WITH TIES"
         )
         return await self._ranked(near, "distance", limit, values)
 

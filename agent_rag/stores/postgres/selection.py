@@ -91,6 +91,15 @@ class Selection:
     def keeps_all(self) -> bool:
         return plan(self._filter) is None
 
+    async def share(self) -> float | None:
+        """About which share of the chunks matches; None where that depends on numbers."""
+        node = plan(self._filter)
+        if node is None:
+            return 1.0
+        if compares(node):
+            return None
+        return (await self._frequencies.get(self._session, self._collection)).share(node)
+
     async def matches(self) -> float:
         """About how many chunks match: from the frequencies of tokens. The numbers in a range are counted where they
         are few, else a sample is looked at."""
@@ -98,14 +107,18 @@ class Selection:
             self._matches = await self._estimate()
         return self._matches
 
-    def condition(self, values: Values) -> str:
+    def condition(self, values: Values, *, at_most: int | None = None) -> str:
         """The filter over the alias ``c``: by the ids of the narrow range that `matches` found, or of the first one
-        where no index over tokens can find what matches."""
+        where no index over tokens can find what matches.
+
+        Args:
+            at_most: Nothing matches where more chunks are in that range.
+        """
         ranges = [] if uses_index(self._filter) else ranges_of(self._filter)
         held = self._narrow or next(iter(ranges), None)
         if held is None:
             return where(self._filter, "c", values)
-        return where_among(self._filter, held, self._collection.numbers, values)
+        return where_among(self._filter, held, self._collection.numbers, values, at_most=at_most)
 
     async def _estimate(self) -> float:
         node = plan(self._filter)

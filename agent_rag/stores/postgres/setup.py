@@ -129,7 +129,7 @@ class Schema:
     async def _insert(self, session: Session, name: str, dimensions: int, fingerprint: str | None) -> None:
         self.check_may_change(f"collection {name!r} does not exist and cannot be created")
         extension = None if self._options.vector == "array" else self.extension
-        engine = engine_for(dimensions, extension)
+        engine = engine_for(dimensions, extension, self._options.distance)
         row = await session.fetch_one(
             f"INSERT INTO {self._options.names.collections} "
             "(name, dimensions, fingerprint, distance, format_version, engine, keyword) "
@@ -150,6 +150,7 @@ class Schema:
                     dimensions,
                     keyword=self._options.keyword,
                     vector=column_type(dimensions, engine, extension),
+                    coded=engine == "coded",
                 )
             )
 
@@ -167,7 +168,7 @@ def schema_script(names: Names, collections: Mapping[str, int], *, distance: str
     extension = Extension("", "") if pgvector else None
     parts = ["CREATE EXTENSION IF NOT EXISTS vector;\n" if pgvector else "", shared_ddl(names)]
     for number, (name, dimensions) in enumerate(collections.items(), 1):
-        engine = engine_for(dimensions, extension)
+        engine = engine_for(dimensions, extension, distance)
         info = CollectionInfo(name=name, dimensions=dimensions, distance=distance)
         made = Collection(
             number, info, engine, keyword, chunks=0, worded=0, words=0, litter=0, indexed=False, names=names
@@ -179,7 +180,7 @@ def schema_script(names: Names, collections: Mapping[str, int], *, distance: str
             f"VALUES ({row});\n"
         )
         kind = column_type(dimensions, engine, extension)
-        parts.append(collection_ddl(names, number, dimensions, keyword=keyword, vector=kind))
+        parts.append(collection_ddl(names, number, dimensions, keyword=keyword, vector=kind, coded=engine == "coded"))
         index = index_ddl(made, extension) if engine == "pgvector" and extension is not None else None
         parts.append(f"{index};\n" if index else "")
     parts.append(f"SELECT setval(pg_get_serial_sequence('{names.collections}', 'id'), {max(1, len(collections))});\n")

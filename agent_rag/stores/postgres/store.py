@@ -33,8 +33,9 @@ T = TypeVar("T")
 class PostgresStore(ConnectedStoreBase):
     """Records in PostgreSQL 15 or later; see docs/stores/postgres.md.
 
-    With pgvector 0.8 vectors are searched by an HNSW index once a collection has more than `exact_below` chunks;
-    without it every search compares all vectors in SQL. Every write is one transaction, every search one snapshot.
+    Once a collection has more than `exact_below` chunks, vectors are searched by an HNSW index with pgvector 0.8, and
+    without it by codes of 1,024 bits (cosine only; other metrics are compared exactly in SQL). Every write is one
+    transaction, every search one snapshot.
     Blocks may be nested; the outermost one opens and closes.
     """
 
@@ -51,7 +52,7 @@ class PostgresStore(ConnectedStoreBase):
         keyword: bool = True,
         index: Literal["auto", "none"] = "auto",
         exact_below: int = 10_000,
-        ef_search: int = 400,
+        ef_search: int = 300,
         m: int = 16,
         ef_construction: int = 64,
         timeout_s: float = 30.0,
@@ -67,8 +68,10 @@ class PostgresStore(ConnectedStoreBase):
             vector: ``"auto"`` takes pgvector where it can be had, ``"pgvector"`` insists, ``"array"`` does without.
             keyword: Index words in collections that this store creates. False: the store has no keyword search.
             index: ``"none"`` leaves building the vector index to `build_index`, for large first loads.
-            exact_below: Up to this many candidates all vectors are compared.
-            ef_search: Vectors that a search of the index collects, up to 1,000: more is slower and finds more.
+            exact_below: Up to so many chunks of a collection, or with pgvector so many that a filter keeps, are all
+                compared.
+            ef_search: Vectors that a search of the index collects, up to 1,000, or that a search by codes compares for
+                the best 10 of 100,000: more is slower and finds more.
             m: Neighbours per vector in an index that this store builds.
             ef_construction: Vectors that are looked at for each vector while building.
             timeout_s: Time limit of one statement, and of connecting.

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ...documents import DocumentSummary
@@ -19,6 +20,8 @@ from .schema import Collection, Names, load
 from .upkeep import Upkeep
 
 _RECENT_S = 1.0
+_FEW = 100
+"""Up to so many documents are removed by a statement of its own."""
 T = TypeVar("T")
 Changes = tuple[list[tuple[int, DocumentSummary]], Prepared]
 """Heads as (chunk index, summary), and the chunks."""
@@ -102,14 +105,16 @@ class Transactions:
     ) -> tuple[writer.Written, list[str]]:
         """Remove whole documents whose metadata match; None for all ids. Returns the ids removed, sorted, too."""
         known = self._known.get(collection)
+        few = known is not None and document_ids is not None and len(document_ids) <= _FEW
 
-        async def work(session: Session) -> tuple[Collection, writer.Written, list[str]]:
+        async def work(session: Session, *, at_once: bool = False) -> tuple[Collection, writer.Written, list[str]]:
             found = known or await self._locked(session, collection)
-            return found, *await writer.remove(session, found, document_ids, metadata_filter)
+            return found, *await writer.remove(session, found, document_ids, metadata_filter, at_once=at_once)
 
         with self._upkeep.writing():
             try:
-                found, written, names = await self._connections.write(work)
+                done = await self._connections.write_at_once(partial(work, at_once=True)) if few else None
+                found, written, names = done if done is not None else await self._connections.write(work)
             except RelationGone as error:
                 if known is None:
                     raise unknown_collection(collection) from error

@@ -22,6 +22,7 @@ from ...filters.plan import IndexedMetadata, index_metadata
 from ...retrieval.lexical import counts, tokenize
 from .._shared.records import REPLACED, Prepared
 from . import copy as copy
+from .codes import codes
 from .connection import Session
 from .filters import Values, where
 from .schema import NUMBER_COLUMNS, POSTING_COLUMNS, Collection, chunk_columns
@@ -148,13 +149,21 @@ async def remove(
     collection: Collection,
     document_ids: Sequence[str] | None,
     metadata_filter: FilterLike | None,
+    *,
+    at_once: bool = False,
 ) -> tuple[Written, list[str]]:
-    """Remove whole documents whose metadata match; None for all ids. Returns the ids removed, sorted, too."""
+    """Remove whole documents whose metadata match; None for all ids. Returns the ids removed, sorted, too.
+
+    Args:
+        at_once: In one statement, which fails where it waited for a writer that added chunks.
+    """
     values = Values()
     conditions = [where(metadata_filter, "d", values)]
     if document_ids is not None:
         conditions.append(f"d.name = ANY({values.bind([name_key(name) for name in document_ids], 'uuid[]')})")
-    row = await session.fetch_one(_removal(collection, " AND ".join(f"({c})" for c in conditions), values), *values)
+    row = await session.fetch_one(
+        _removal(collection, " AND ".join(f"({c})" for c in conditions), values, at_once), *values
+    )
     change = _Counts()
     if row["chunks"] != row["expected"]:
         # A writer that was waited for added chunks, which the statement, begun before, does not see.
@@ -163,11 +172,14 @@ async def remove(
     return Written(row["chunks"] - change.chunks, 0, litter), sorted(set(row["names"]))
 
 
-def _removal(collection: Collection, condition: str, values: Values) -> str:
+def _removal(collection: Collection, condition: str, values: Values, at_once: bool) -> str:
     """The statement that removes documents, the alias ``d``, with the chunks that they have when it begins.
 
     It returns one row: the number of these chunks, the number that the documents had at the end (`expected`), the ids
     of their rows, their names, and the collection's litter.
+
+    Args:
+        at_once: Fail, by a division by zero, where the two numbers differ.
     """
     documents = "ARRAY(SELECT id FROM held)"
     return (
@@ -179,9 +191,10 @@ def _removal(collection: Collection, condition: str, values: Values) -> str:
         f"kept AS (UPDATE {collection.names.collections} c SET chunks = c.chunks - counted.chunks, "
         "worded = c.worded - counted.worded, words = c.words - counted.words, litter = c.litter + counted.chunks "
         f"FROM counted WHERE c.id = {values.bind(collection.id, 'int4')} AND counted.chunks > 0 RETURNING c.litter) "
-        "SELECT counted.chunks, (SELECT coalesce(sum(chunk_count), 0) FROM held) AS expected, "
-        f"{documents} AS ids, ARRAY(SELECT document_id FROM held) AS names, (SELECT litter FROM kept) AS litter "
-        "FROM counted"
+        f"SELECT counted.chunks, expected, {documents} AS ids, ARRAY(SELECT document_id FROM held) AS names, "
+        "(SELECT litter FROM kept) AS litter "
+        f"{', 1 / CASE WHEN chunks = expected THEN 1 ELSE 0 END' if at_once else ''} "
+        "FROM counted, (SELECT coalesce(sum(chunk_count), 0) AS expected FROM held) AS held_before"
     )
 
 
@@ -242,6 +255,8 @@ def _encode(collection: Collection, prepared: Prepared, start: int) -> _Encoded:
     if collection.engine != "none":
         matrix = stored_matrix(prepared.matrix[start : start + _PIECE], collection.info.distance)
         vectors = copy.vectors(matrix, collection.engine)
+        if collection.engine == "coded":
+            vectors = [copy.bits(code.tobytes()) + vector for code, vector in zip(codes(matrix), vectors, strict=True)]
     terms: list[Counter[str]] = [
         counts(tokenize(record.chunk.indexed_text)) if collection.keyword else Counter() for record in records
     ]
@@ -283,7 +298,7 @@ async def _copy(
         len(piece.keys),
     )
     ids = [row["id"] for row in reserved]
-    columns = chunk_columns(collection.info.dimensions)
+    columns = chunk_columns(collection.engine)
     head = len(columns).to_bytes(2, "big")
     rows = [
         head + copy.integer(number) + copy.integer(documents[key].id) + row
