@@ -77,6 +77,47 @@ async def test_a_second_store_on_the_folder_is_refused(tmp_path: Path) -> None:
         assert await store.list_collections() == ["c"]
 
 
+async def test_entering_while_the_store_closes_waits_for_it(tmp_path: Path) -> None:
+    """Also when whoever closed it was cancelled; the folder is free at the end."""
+    store = QdrantStore(path=tmp_path)
+    await store.__aenter__()
+    await store.create_collection("c", 4)
+
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    async with store:
+        assert await store.list_collections() == ["c"]
+    await asyncio.gather(closing, return_exceptions=True)
+
+    async with QdrantStore(path=tmp_path) as other:
+        assert await other.list_collections() == ["c"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_cannot_use_its_parents_store(tmp_path: Path) -> None:
+    """Threads do not survive a fork: an error, and not a call that waits for ever."""
+    code = (
+        "import asyncio, os, sys; from agent_rag.errors import StoreError\n"
+        "from agent_rag.stores.qdrant import QdrantStore\n"
+        "async def main():\n"
+        "    async with QdrantStore(path=sys.argv[1]) as store:\n"
+        "        child = os.fork()\n"
+        "        if child == 0:\n"
+        "            try: await store.list_collections()\n"
+        "            except StoreError: os._exit(7)\n"
+        "            os._exit(1)\n"
+        "        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "asyncio.run(main())"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+
+    assert done.stdout.strip() == "7", done.stderr
+
+
 async def test_a_store_in_another_process_is_refused(tmp_path: Path) -> None:
     """The lock holds between processes, and ends with its store."""
     code = (

@@ -108,3 +108,17 @@ def test_compacting_keeps_the_live_rows_in_order() -> None:
     assert (len(rows), rows.live_count) == (2, 2)
     assert rows.vector(0) == pytest.approx([3, 4])
     assert rows.vector(1) == pytest.approx([0, 2])
+
+
+def test_rows_that_fail_are_not_there() -> None:
+    """A vector may be as long as 32-bit numbers make it, also where numpy was told to raise."""
+    rows = VectorRows(2, "Cosine")
+
+    with np.errstate(all="raise"):
+        rows.append(np.array([[1, 0], [3e38, 3e38]], dtype=np.float32))
+    with pytest.raises(ValueError):
+        rows.append(np.ones((4, 3), dtype=np.float32))
+
+    assert (len(rows), rows.live_count, len(rows.alive)) == (2, 2, 2)
+    assert rows.vector(1) == pytest.approx([3e38, 3e38])
+    assert sorted(rows.nearest(np.array([1, 0], dtype=np.float32), 2)[0].tolist()) == [0, 1]

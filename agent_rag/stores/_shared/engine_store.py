@@ -11,7 +11,7 @@ from ...filters import FilterLike
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from ..native import ConnectedStoreBase
 from .heads import Name
-from .records import Checked, Prepared, heads_of, prepare_records, prepare_replace, unique_ids
+from .records import Checked, Prepared, collection_name, heads_of, prepare_records, prepare_replace, unique_ids
 
 T = TypeVar("T")
 Answer: TypeAlias = T | Awaitable[T]
@@ -104,7 +104,7 @@ class EngineStore(ConnectedStoreBase):
     # --- collections ---
 
     async def open_collection(self, name: str, dimensions: int, *, fingerprint: str | None = None) -> CollectionInfo:
-        return await self._engine.create(name, dimensions, fingerprint)
+        return await self._engine.create(collection_name(name), dimensions, fingerprint)
 
     async def delete_collection(self, name: str) -> None:
         await self._engine.drop(name)

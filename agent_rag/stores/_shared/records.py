@@ -180,6 +180,16 @@ def clean_summary(document: DocumentSummary, *, scope: str) -> DocumentSummary:
     )
 
 
+def collection_name(name: str) -> str:
+    """`name`, which can be stored.
+
+    Raises: ConfigurationError: it has characters that no database keeps.
+    """
+    if storable_text(name) != name:
+        raise ConfigurationError(f"collection {name!r} has a NUL or a lone surrogate in its name; use another name")
+    return name
+
+
 def query_vector(collection: str, dimensions: int, vector: Sequence[float]) -> Vector:
     """A checked query as 32-bit floats.
 
@@ -187,7 +197,10 @@ def query_vector(collection: str, dimensions: int, vector: Sequence[float]) -> V
     """
     if len(vector) != dimensions:
         wrong_dimensions(collection, dimensions, len(vector))
-    query = np.asarray(vector, dtype=np.float64)
+    try:
+        query = np.asarray(vector, dtype=np.float64)
+    except OverflowError:  # of an integer
+        query = np.array([np.inf])
     if not (np.abs(query) <= _MAX_FLOAT32).all():
         raise ValueError(f"query vector for collection {collection!r} has a number that is not finite; check the model")
     return query.astype(np.float32)

@@ -34,7 +34,7 @@ class VectorRows:
         """
         self._distance = distance
         self._vectors: Matrix = np.empty((0, dimensions), dtype=np.float32)
-        self._sizes: npt.NDArray[np.float32] = np.empty(0, dtype=np.float32)
+        self._sizes: Scores = np.empty(0, dtype=np.float64)
         self._alive: Mask = np.empty(0, dtype=np.bool_)
         self._count = 0
         self._dead = 0
@@ -71,13 +71,12 @@ class VectorRows:
 
     def append(self, matrix: Matrix) -> int:
         """Add rows, shape ``(rows, dimensions)``. Returns the first one's number."""
-        first, self._count = self._count, self._count + len(matrix)
-        self.reserve(self._count)
+        first, end = self._count, self._count + len(matrix)
+        self.reserve(end)
         sizes = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
-        self._sizes[first : self._count] = sizes
         held = matrix / np.where(sizes > 0, sizes, 1.0)[:, None] if self._distance == "Cosine" else matrix
-        self._vectors[first : self._count] = held
-        self._alive[first : self._count] = True
+        self._vectors[first:end], self._sizes[first:end], self._alive[first:end] = held, sizes, True
+        self._count = end  # last, so that what fails has added nothing
         return first
 
     def remove(self, row: int) -> None:
@@ -96,8 +95,8 @@ class VectorRows:
 
     def vector(self, row: int) -> list[float]:
         """As it was added, but for rounding."""
-        scale = self._sizes[row] if self._distance == "Cosine" else np.float32(1)
-        numbers: list[float] = (self._vectors[row] * scale).tolist()
+        scale = self._sizes[row] if self._distance == "Cosine" else 1.0
+        numbers: list[float] = (self._vectors[row] * scale).astype(np.float32).tolist()
         return numbers
 
     def nearest(self, vector: Matrix, limit: int, among: Rows | None = None) -> tuple[Rows, Scores]:

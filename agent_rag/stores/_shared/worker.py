@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any, TypeVar
+
+from ...errors import StoreError
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -31,6 +35,7 @@ class Worker:
         self._current: tuple[Future[Any], Steps[Any]] | None = None
         self._in_use = False
         self._stopped = False
+        self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -39,6 +44,7 @@ class Worker:
 
         Raises: Busy: something is running or queued.
         """
+        self._check_process()
         with self._changed:
             if self._stopped or self._in_use or self._current or self._reads or self._writes:
                 raise Busy
@@ -52,6 +58,7 @@ class Worker:
 
     def read(self, job: Callable[[], T]) -> Future[T]:
         """Run `job` in the worker's thread at the next turn."""
+        self._check_process()
         future: Future[T] = Future()
         with self._changed:
             self._reads.append((future, job))
@@ -60,6 +67,7 @@ class Worker:
 
     def write(self, steps: Steps[T]) -> Future[T]:
         """Run `steps` to its end after the writes before it. Cancelling the future has no effect once it runs."""
+        self._check_process()
         future: Future[T] = Future()
         with self._changed:
             self._writes.append((future, steps))
@@ -72,6 +80,10 @@ class Worker:
             self._stopped = True
             self._changed.notify_all()
         self._thread.join()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise StoreError("this store was opened before its process was forked; open one in the child instead")
 
     def _run(self) -> None:
         while (reads := self._turn()) is not None:
@@ -98,6 +110,25 @@ class Worker:
                 return None
             self._in_use = True
             return reads
+
+
+class Closing:
+    """A close that runs in a thread. The next opening waits for it, also when the caller of the close was cancelled."""
+
+    def __init__(self) -> None:
+        self._running: Future[None] | None = None
+
+    async def run(self, close: Callable[[], None]) -> None:
+        future: Future[None] = Future()
+        future.set_running_or_notify_cancel()  # from here on nobody can cancel it
+        self._running = future
+        threading.Thread(target=_settle, args=(future, close), name="agent-rag-close").start()
+        await asyncio.wrap_future(future)
+
+    async def over(self) -> None:
+        """Wait for a close that runs."""
+        if self._running is not None:
+            await asyncio.wait([asyncio.wrap_future(self._running)])
 
 
 def run_out(steps: Steps[T]) -> T:

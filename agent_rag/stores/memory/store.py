@@ -12,7 +12,7 @@ from ...documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchRe
 from ...errors import ConfigurationError, LimitExceededError
 from ...filters import FilterLike
 from .._shared.driver import run_steps
-from .._shared.records import closed_store, existing, prepare_records, prepare_replace, unique_ids
+from .._shared.records import closed_store, collection_name, existing, prepare_records, prepare_replace, unique_ids
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from ..native import NativeStoreBase
 from .table import Batch, Table
@@ -65,7 +65,8 @@ class MemoryStore(NativeStoreBase):
 
     async def open_collection(self, name: str, dimensions: int, *, fingerprint: str | None = None) -> CollectionInfo:
         self._check_open()
-        fresh = CollectionInfo(name=name, dimensions=dimensions, fingerprint=fingerprint, distance=self._distance)
+        checked = collection_name(name)
+        fresh = CollectionInfo(name=checked, dimensions=dimensions, fingerprint=fingerprint, distance=self._distance)
         table = self._tables.setdefault(name, Table(fresh))
         if table.info.fingerprint is None and fingerprint is not None:
             table.info = table.info.model_copy(update={"fingerprint": fingerprint})

@@ -12,7 +12,15 @@ from ..._extras import needs
 from ...documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
 from ...errors import ConfigurationError
 from ...filters import FilterLike
-from .._shared.records import REPLACED, closed_store, heads_of, prepare_records, prepare_replace, unique_ids
+from .._shared.records import (
+    REPLACED,
+    closed_store,
+    collection_name,
+    heads_of,
+    prepare_records,
+    prepare_replace,
+    unique_ids,
+)
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from ..native import ConnectedStoreBase
 from . import reader as reader
@@ -175,7 +183,7 @@ class PostgresStore(ConnectedStoreBase):
 
     async def open_collection(self, name: str, dimensions: int, *, fingerprint: str | None = None) -> CollectionInfo:
         self._check_open()
-        return (await self._schema.create(name, dimensions, fingerprint)).info
+        return (await self._schema.create(collection_name(name), dimensions, fingerprint)).info
 
     async def delete_collection(self, name: str) -> None:
         self._check_open()

@@ -33,7 +33,7 @@ from .._shared.engine_store import Answer, settled
 from .._shared.heads import Name
 from .._shared.prepared import PreparedDocument, prepare_write
 from .._shared.records import Checked, closed_store, existing
-from .._shared.worker import Busy, Steps, Worker, run_out
+from .._shared.worker import Busy, Closing, Steps, Worker, run_out
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from .edge_schema import CollectionFile
 from .folder_lock import FolderLock
@@ -72,6 +72,7 @@ class EdgeEngine:
         self._temporary: Path | None = None
         self._lock: FolderLock | None = None
         self._worker: Worker | None = None
+        self._closing = Closing()
         self._shards: dict[str, tuple[Shard, ShardWriter]] = {}
         self._filling: set[str] = set()
         """Collections whose vectors are being read into memory."""
@@ -93,8 +94,10 @@ class EdgeEngine:
                 self._folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StoreError(f"cannot make the store's folder {self._folder}: {error}; choose another") from error
-        self._lock = FolderLock(self._folder)
-        self._lock.acquire()
+        await self._closing.over()
+        lock = FolderLock(self._folder)
+        lock.acquire()
+        self._lock = lock
         self._worker = Worker("agent-rag-qdrant-edge")
         try:
             await self._read(self._remove_unfinished)
@@ -107,7 +110,7 @@ class EdgeEngine:
         worker, self._worker = self._worker, None
         if worker is None:
             return
-        await asyncio.shield(asyncio.to_thread(self._close, worker))
+        await self._closing.run(lambda: self._close(worker))
 
     def _close(self, worker: Worker) -> None:
         worker.stop()

@@ -196,10 +196,10 @@ class StoreCore(StoreFixtures):
         assert all(part in str(caught.value) for part in (collection, "4", "2"))
 
     async def test_a_query_that_is_not_finite_is_refused(self, store: VectorStoreBase, collection: str) -> None:
-        """NaN and infinity in a query vector raise a ValueError."""
+        """NaN and infinity in a query vector raise a ValueError, as does an integer that is no float."""
         await self.fill(store, collection, [record()])
 
-        for number in (math.nan, math.inf):
+        for number in (math.nan, math.inf, 10**400):
             with pytest.raises(ValueError):
                 await store.search(collection, [number, 0.0, 0.0, 0.0], 5)
 

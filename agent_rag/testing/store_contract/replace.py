@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from ...documents import VectorRecord, storable_metadata
-from ...errors import CollectionNotFoundError, DimensionMismatchError, RecordError
+from ...errors import CollectionNotFoundError, ConfigurationError, DimensionMismatchError, RecordError
 from ...stores.base import VectorStoreBase
 from ..records import document, record
 from .base import EAST, NORTH, MakeStore, StoreFixtures, ids, same_json, when
@@ -181,6 +181,12 @@ class StoreReplace(StoreFixtures):
             await store.replace(collection, [document()], version("v", 1))
 
         assert not await store.has_collection(collection)
+
+    async def test_a_name_that_cannot_be_stored_is_refused(self, store: VectorStoreBase) -> None:
+        """NUL and lone surrogates are in no collection's name."""
+        for name in ("a\x00b", "a\ud800"):
+            with pytest.raises(ConfigurationError, match="use another name"):
+                await store.create_collection(name, 4)
 
     async def test_delete_returns_the_number_of_chunks(self, store: VectorStoreBase, collection: str) -> None:
         """0 for an unknown document, and for one outside the filter."""
