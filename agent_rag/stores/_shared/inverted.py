@@ -146,6 +146,18 @@ class FilterIndex:
             case NotOf(part):
                 return ~self.mask(part, size)
 
+    def rows(self, node: Plan, alive: Mask) -> Rows:
+        """Rows that match and are alive, ascending."""
+        match node:
+            case HasAny((token,)):
+                # Without a mask of all rows, which takes longer than comparing the vectors of 1 %.
+                rows = np.array(self._tokens.get(token, ()), dtype=np.intp)
+                return rows[alive[rows]]
+            case InRange(key, bounds):
+                rows = self._inside(key, dict(bounds)).astype(np.intp)
+                return rows[alive[rows]]
+        return np.flatnonzero(self.mask(node, len(alive)) & alive)
+
     def renumber(self, new_rows: Rows) -> None:
         """Give every live row its new number; -1 is dead."""
         tokens = {token: new_rows[np.array(rows, dtype=np.intp)] for token, rows in self._tokens.items()}
@@ -161,13 +173,18 @@ class FilterIndex:
 
     def _within(self, key: str, bounds: Mapping[str, float], size: int) -> Mask:
         found = np.zeros(size, dtype=np.bool_)
-        if (column := self._numbers.get(key)) is not None:
-            rows, numbers = column.views()
-            inside = np.ones(len(rows), dtype=np.bool_)
-            for bound, value in bounds.items():
-                inside &= _COMPARE[bound](numbers, value)
-            found[rows[inside]] = True
+        found[self._inside(key, bounds)] = True
         return found
+
+    def _inside(self, key: str, bounds: Mapping[str, float]) -> npt.NDArray[np.uint32]:
+        """Rows whose number is within the bounds, dead ones included."""
+        if (column := self._numbers.get(key)) is None:
+            return np.empty(0, np.uint32)
+        rows, numbers = column.views()
+        inside = np.ones(len(rows), dtype=np.bool_)
+        for bound, value in bounds.items():
+            inside &= _COMPARE[bound](numbers, value)
+        return rows[inside]
 
 
 class KeywordIndex(Generic[Term]):

@@ -202,8 +202,8 @@ class RowTable(Generic[Term]):
         return self.filters.mask(node, len(self._vectors)) & self._vectors.alive
 
     def _rows(self, where: FilterLike | None) -> Rows:
-        mask = self.mask(where)
-        return np.flatnonzero(self._vectors.alive if mask is None else mask)
+        node, alive = plan(where), self._vectors.alive
+        return np.flatnonzero(alive) if node is None else self.filters.rows(node, alive)
 
     # --- ranking ---
 
@@ -212,14 +212,13 @@ class RowTable(Generic[Term]):
     ) -> list[Scored]:
         """The best `limit` chunks, of `keys` where given, in order."""
         query = query_vector(self._name, self._dimensions, vector)
-        mask = self.mask(where)
         rows: Rows | None = None
         if keys is not None:
             found = [row for key in dict.fromkeys(keys) if (row := self.row(key)) is not None]
-            rows = np.array(found, dtype=np.intp)
+            rows, mask = np.array(found, dtype=np.intp), self.mask(where)
             rows = rows if mask is None else rows[mask[rows]]
-        elif mask is not None:
-            rows = np.flatnonzero(mask)
+        elif plan(where) is not None:
+            rows = self._rows(where)
         return self._best(*self._vectors.nearest(query, limit, rows), limit)
 
     def by_keyword(self, query: Mapping[Term, int], limit: int, where: FilterLike | None) -> list[Scored]:
