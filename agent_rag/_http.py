@@ -179,5 +179,5 @@ def _retry_after(header: str | None) -> float | None:
         return float(header)
     try:
         return max((parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds(), 0.0)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None

@@ -24,6 +24,8 @@ _SUPERSETS = {
     "ks_c_5601-1987": "cp949", "euc-kr": "cp949", "big5": "big5hkscs", "tis-620": "cp874", "windows-874": "cp874",
     "x-mac-cyrillic": "mac_cyrillic", "macintosh": "mac_roman", "x-user-defined": "cp1252",
 }  # fmt: skip
+# Codecs of Python that are no charset of a text: its escapes, and the locale's on Windows.
+_NO_CHARSETS = ("unicode-escape", "raw-unicode-escape", "mbcs", "oem")
 _UTF32 = ("utf-32-le", "utf-32-be")
 _UTF16 = ("utf-16-le", "utf-16-be")
 _USUAL = re.compile(
@@ -36,10 +38,11 @@ _ESCAPE_CODED = re.compile(rb"\x1b(?:\$[@AB]|\$\(|\([BJ]|\$\)C)")
 
 
 def check_encoding(encoding: str) -> str:
-    """Raises: ConfigurationError: Python knows no such codec."""
+    """Raises: ConfigurationError: Python knows no such codec of text."""
     try:
+        "".encode(encoding)
         return codecs.lookup(encoding).name
-    except LookupError as error:
+    except (LookupError, ValueError) as error:
         raise ConfigurationError(f"unknown encoding {encoding!r}; use a name such as 'utf-8' or 'cp1252'") from error
 
 
@@ -67,7 +70,7 @@ def in_utf8(data: bytes, charset: str) -> bytes:
         return data
     if _strict(data, "utf-8") is not None:
         return data
-    text = _strict(data, _SUPERSETS.get(charset.lower(), charset))
+    text = _as_declared(data, charset)
     return data if text is None else text.encode("utf-8-sig", "replace")
 
 
@@ -91,16 +94,26 @@ def _detect(data: bytes, filename: str, declared: str | None) -> str:
         return text
     text = _strict(data, "utf-8")
     if text is None and declared:
-        text = _strict(data, _SUPERSETS.get(declared.lower(), declared))
+        text = _as_declared(data, declared)
     if text is None:
         text = _mostly_utf8(data)
     return _guess(data, filename) if text is None else text
 
 
+def _as_declared(data: bytes, charset: str) -> str | None:
+    """The text in a charset that somebody named; None where it is not in it, or there is no such charset."""
+    codec = _SUPERSETS.get(charset.lower(), charset)
+    try:
+        known = codecs.lookup(codec).name not in _NO_CHARSETS
+    except (LookupError, ValueError):
+        return None
+    return _strict(data, codec) if known else None
+
+
 def _strict(data: bytes, codec: str) -> str | None:
     try:
         return data.decode(codec)
-    except (UnicodeDecodeError, LookupError):
+    except (LookupError, ValueError):  # some codecs raise UnicodeError itself
         return None
 
 

@@ -30,12 +30,12 @@ class Address:
         """Raises: SourceError: not an http or https address; the message shows no credentials."""
         try:
             url = httpx.URL(text.strip())
-        except httpx.InvalidURL as error:
+            if url.scheme not in ("http", "https") or not url.host or (url.port or 0) > 65535:
+                raise _no_address(text)
+            credentials = (url.username, url.password) if url.userinfo else None
+            return cls(url.copy_with(userinfo=b"", fragment=None), credentials)
+        except (httpx.InvalidURL, ValueError) as error:  # ValueError: a host that IDNA forbids, half a surrogate pair
             raise _no_address(text) from error
-        if url.scheme not in ("http", "https") or not url.host or (url.port or 0) > 65535:
-            raise _no_address(text)
-        credentials = (url.username, url.password) if url.userinfo else None
-        return cls(url.copy_with(userinfo=b"", fragment=None), credentials)
 
     @property
     def port(self) -> int:
@@ -50,8 +50,11 @@ class Address:
 
 
 def identity_of(text: str) -> str:
-    """An address as a document's id: scheme and host in lower case, no credentials, no fragment, the rest as it is."""
-    text = text.strip()
+    """An address as a document's id: scheme and host in lower case, no credentials, no fragment, the rest as it is.
+
+    What is no Unicode is written as escapes.
+    """
+    text = text.strip().encode("utf-8", "backslashreplace").decode()
     try:
         parts = urlsplit(text)
         _ = parts.port  # raises where a "/" in a password cut it short

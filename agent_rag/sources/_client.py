@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from http.cookiejar import CookieJar
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
@@ -12,6 +13,9 @@ _CONNECT_TO = "agent_rag.connect_to"
 _TLS_OPTIONS = ("verify", "cert", "trust_env")
 _TRANSPORT_OPTIONS = ("http1", "http2", "limits")
 _OTHER_WAYS = ("transport", "proxy", "proxies", "mounts")
+# RFC 6265, 6.1, has a browser keep 50 of a host; reading 4,500 takes the event loop 30 ms.
+_MOST_NEW_COOKIES = 50
+_MOST_COOKIES = 500
 
 
 def client_for(options: Mapping[str, Any]) -> tuple[httpx.AsyncClient, Callable[[str], bool]]:
@@ -19,6 +23,7 @@ def client_for(options: Mapping[str, Any]) -> tuple[httpx.AsyncClient, Callable[
 
     Those are all of them, unless a proxy or a given transport does it: then those of NO_PROXY, or none.
     """
+    options = {**options, "cookies": FewCookies(options.get("cookies"))}
     if any(options.get(name) is not None for name in _OTHER_WAYS):
         return httpx.AsyncClient(**options), lambda host: False
     if options.get("trust_env", True) and {"http", "https", "all"} & getproxies().keys():
@@ -29,6 +34,20 @@ def client_for(options: Mapping[str, Any]) -> tuple[httpx.AsyncClient, Callable[
 def connect_to(ips: list[str]) -> dict[str, Any]:
     """Extensions of a request that tell `PinnedTransport` where to go."""
     return {_CONNECT_TO: ips}
+
+
+class FewCookies(CookieJar):
+    """Keeps the cookies of a run, which some pages want back behind a redirect, as long as they are few."""
+
+    def __init__(self, given: Any = None) -> None:
+        super().__init__()
+        for cookie in httpx.Cookies(given).jar:
+            self.set_cookie(cookie)
+
+    def extract_cookies(self, response: Any, request: Any) -> None:
+        new = response.info().get_all("set-cookie", [])
+        if 0 < len(new) <= _MOST_NEW_COOKIES and len(self) < _MOST_COOKIES:
+            super().extract_cookies(response, request)
 
 
 class PinnedTransport(httpx.AsyncBaseTransport):

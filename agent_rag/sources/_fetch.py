@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import httpx
 
 from .._http import HTTPFailure, refusal, request_failures, retried
 from ..errors import SourceError
+from ..parsers._encoding import in_utf8
 from ._address import Address, is_public, resolve
 from ._body import read_body
 from ._client import connect_to
@@ -18,6 +20,9 @@ from ._client import connect_to
 _MAX_REDIRECTS = 5
 _PATIENCE = 10
 _FOUND = (200, 203)
+_LONGEST_CONTENT_TYPE = 1000
+_CHARSET = re.compile(r""";\s*charset\s*=\s*["']?([\w.:+-]{1,40})""", re.ASCII | re.IGNORECASE)
+_TEXT_ENDINGS = ("xml", "json")
 
 _REMEDIES = {
     401: "pass headers=, or user:password@ in the address",
@@ -31,10 +36,9 @@ class Fetched(NamedTuple):
     """What an address gave."""
 
     data: bytes
+    """Text in a charset that the server named is in UTF-8 with a BOM."""
     media_type: str
     """As the server declared it, without parameters, in lower case."""
-    charset: str | None
-    """As the server declared it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +61,12 @@ class Fetcher:
             return await retried(lambda: self._attempt(address), max_attempts=self.max_attempts)
         except HTTPFailure as failure:
             raise SourceError(f"{failure}; {_remedy(failure)}") from failure
+        except SourceError:
+            raise
+        except Exception as error:  # whatever an answer sets off in a library costs that address only
+            raise SourceError(
+                f"{address.url} cannot be read: {type(error).__name__}: {error}; leave the address out, and report this"
+            ) from error
 
     async def _attempt(self, address: Address) -> Fetched:
         # timeout_s bounds each wait only: a server could send a byte before each of them ends.
@@ -89,7 +99,7 @@ class Fetcher:
     async def _send(self, request: httpx.Request, address: Address, auth: Any) -> httpx.Response:
         try:
             return await self.client.send(request, auth=auth, stream=True, follow_redirects=False)
-        except httpx.InvalidURL as error:  # of the Location, which httpx reads also when it does not follow
+        except (httpx.InvalidURL, UnicodeError) as error:  # of the Location, which httpx reads also when not following
             raise _nowhere(address) from error
 
     async def _checked(self, address: Address, *, from_public: bool) -> list[str]:
@@ -109,15 +119,18 @@ class Fetcher:
         if answer.status_code not in _FOUND:
             raise refusal(str(address.url), answer)
         data = await read_body(answer, str(address.url), self.max_bytes)
-        declared = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-        return Fetched(data, declared, answer.charset_encoding)
+        declared = answer.headers.get("content-type", "")[:_LONGEST_CONTENT_TYPE]
+        media_type, charset = declared.partition(";")[0].strip().lower(), _CHARSET.search(declared)
+        if charset and (media_type.startswith("text/") or media_type.endswith(_TEXT_ENDINGS)):
+            data = await asyncio.to_thread(in_utf8, data, charset[1])
+        return Fetched(data, media_type)
 
 
 def _target(answer: httpx.Response, address: Address) -> Address:
     """Where a redirect leads. Credentials in it are not used."""
     try:
         return Address.parse(str(address.url.join(answer.headers["location"])))
-    except (SourceError, httpx.InvalidURL) as error:
+    except (SourceError, httpx.InvalidURL, ValueError) as error:
         raise _nowhere(address) from error
 
 

@@ -14,14 +14,12 @@ import httpx
 from .._extras import DISTRIBUTION
 from ..errors import ConfigurationError, SourceError, redact
 from ..parsers import supported_extensions
-from ..parsers._encoding import in_utf8
 from ._address import Address, identity_of
 from ._client import client_for
 from ._fetch import Fetched, Fetcher
 from .base import Listing, MetadataFor, SourceBase, SourceItem, metadata_of
 
 _SAYS_NOTHING = ("", "text/plain", "application/octet-stream", "binary/octet-stream")
-_TEXT_ENDINGS = ("xml", "json")
 
 
 class WebSource(SourceBase):
@@ -106,7 +104,7 @@ class WebSource(SourceBase):
                 try:
                     return await fetcher.fetch(address)
                 except SourceError as error:
-                    return redact(str(error))
+                    return _shortened(redact(str(error)))
 
         client, looks_up = await asyncio.to_thread(client_for, self._client_options)
         async with client:
@@ -143,22 +141,27 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _item(identity: str, fetched: Fetched, metadata: MetadataFor | None) -> SourceItem:
-    data, media_type, charset = fetched
-    if charset and (media_type.startswith("text/") or media_type.endswith(_TEXT_ENDINGS)):
-        data = in_utf8(data, charset)
     return SourceItem(
         document_id=identity,
         uri=identity,
         title=identity,
-        data=data,
-        filename=_filename(identity, media_type),
-        media_type=media_type or None,
+        data=fetched.data,
+        filename=_filename(identity, fetched.media_type),
+        media_type=fetched.media_type or None,
         metadata=metadata_of(metadata, identity),
     )
+
+
+def _shortened(reason: str) -> str:
+    """An error without the middle of what a server made long, such as the line that is no header."""
+    return reason if len(reason) <= 1000 else f"{reason[:600]} ... {reason[-300:]}"
 
 
 def _filename(identity: str, media_type: str) -> str:
     """The identity; without its query where the ending has to tell the kind of file, as in ``notes.md?raw=1``."""
     without_query = identity.partition("?")[0]
-    ending = PurePosixPath(urlsplit(without_query).path).suffix.lower()
+    try:
+        ending = PurePosixPath(urlsplit(without_query).path).suffix.lower()
+    except ValueError:  # a name of the caller's that is no address, such as http://[draft
+        return identity
     return without_query if media_type in _SAYS_NOTHING and ending in supported_extensions() else identity

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -116,6 +118,26 @@ class PageServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
+
+
+@asynccontextmanager
+async def answering(answers: Mapping[str, bytes], asked: list[bytes] | None = None) -> AsyncIterator[str]:
+    """Address of a server that answers a path with these very bytes, and notes the requests in `asked`."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        if asked is not None:
+            asked.append(request)
+        writer.write(answers[request.split()[1].decode()])
+        try:
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+        except ConnectionError:
+            pass  # a client that had enough
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 def slowly(pieces: Iterable[bytes], every_s: float) -> Iterable[bytes]:

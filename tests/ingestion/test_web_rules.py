@@ -25,7 +25,7 @@ from cryptography.x509.oid import NameOID
 from agent_rag import WebSource
 from agent_rag.sources import Listing, _address, _fetch
 
-from .page_server import Page, PageServer, moved, slowly
+from .page_server import Page, PageServer, answering, moved, slowly
 
 HELLO = Page(b"<p>Hello</p>")
 MIB = 1024 * 1024
@@ -94,14 +94,17 @@ class TestRedirects:
         assert bool(listing.items) is found
         assert found or "redirected more than 5 times" in reason(listing)
 
-    @pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://host/x", "javascript:1", "http://[::1"])
+    @pytest.mark.parametrize(
+        "target",
+        ["file:///etc/passwd", "ftp://host/x", "javascript:1", "http://[::1", "http://xn--/", "http://xn--a-/"],
+    )
     async def test_only_to_http(self, server: PageServer, target: str) -> None:
         """Whatever else a server names is not opened."""
         server.pages["/start"] = moved(target)
 
         listing = await fetch(f"{server.url}/start")
 
-        # httpx itself refuses the last one: "Invalid URL in location header"
+        # httpx itself refuses an open bracket: "Invalid URL in location header"
         assert "is redirected to what is no http or https address" in reason(listing) or "location" in reason(listing)
         assert server.paths == ["/start"]
 
@@ -356,9 +359,52 @@ class TestSize:
         assert item.data == text
         assert server.requests[0][1]["accept-encoding"] == "gzip"
 
+    async def test_packing_is_bounded_too(self) -> None:
+        """What unpacks to nothing, empty members or a file name without end, is left 1 MiB over the bound."""
+        head = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n"
+        named = b"\x1f\x8b\x08\x08" + bytes(6)  # a member whose header goes on with a file name, up to a zero byte
+        bodies = {"/members": gzip.compress(b"") * 200_000, "/name": named + b"n" * 4 * MIB}  # 4,000,000 bytes
+
+        async with answering({path: head + body for path, body in bodies.items()}) as url:
+            listing = await fetch(f"{url}/members", f"{url}/name", max_bytes=MIB)
+
+        assert ["is larger than max_bytes=1,048,576" in why for _, why in listing.errors] == [True, True]
+
+    async def test_packing_larger_than_its_content_is_allowed(self, server: PageServer) -> None:
+        """The bound is on what a document holds: 8 bytes that cannot be packed make 28 of gzip."""
+        packed = gzip.compress(b"\x8f\x01\xee\x77\x3b\x9d\x42\xc8")
+        server.pages["/page"] = Page(packed, headers={"content-encoding": "gzip"})
+        assert len(packed) > 20
+
+        (item,) = (await fetch(f"{server.url}/page", max_bytes=8)).items
+
+        assert len(item.data or b"") == 8
+
+    async def test_zeros_behind_gzip_are_padding(self, server: PageServer) -> None:
+        """Also between members, and where a piece of the answer starts in them."""
+        packed = gzip.compress(b"one ") + bytes(600) + gzip.compress(b"two") + bytes(1000)
+        pieces = [packed[start : start + 100] for start in range(0, len(packed), 100)]
+        server.pages["/page"] = Page(slowly(pieces, 0.005), headers={"content-encoding": "gzip"})
+
+        (item,) = (await fetch(f"{server.url}/page")).items
+
+        assert item.data == b"one two"
+
+    async def test_a_full_piece_has_more_behind_it(self, server: PageServer) -> None:
+        """Sizes at the edge of the pieces that are unpacked at a time, 1 MiB."""
+        sizes = [MIB - 1, MIB, MIB + 1, 2 * MIB, 3 * MIB]
+        pages = {f"/{size}": Page(gzip.compress(bytes(size)), headers={"content-encoding": "gzip"}) for size in sizes}
+        server.pages |= pages
+
+        listing = await fetch(*(server.url + path for path in pages))
+
+        assert [len(item.data or b"") for item in listing.items] == sizes
+
     @pytest.mark.parametrize(
         ("body", "coding", "message"),
         [
+            (bytes(100) + gzip.compress(b"x"), "gzip", "damaged gzip"),
+            (gzip.compress(b"x") + bytes(9) + b"and more", "gzip", "damaged gzip"),
             (gzip.compress(b"x" * 5000)[:-9], "gzip", "gzip that ends too early"),
             (b"no gzip at all", "gzip", "damaged gzip"),
             (b"", "gzip", None),
@@ -397,6 +443,97 @@ class TestSize:
 
         assert item.data == b"hello"
         assert len(answers) == 2
+
+
+class TestHostileAnswers:
+    """One answer costs one document, and little time."""
+
+    @pytest.mark.parametrize(
+        "content_type",
+        ["text/html; charset=undefined", "text/html; charset*=utf-8''%00", "text/html; charset=unicode_escape"],
+    )
+    async def test_a_charset_that_is_none_is_detected(self, content_type: str) -> None:
+        """As one that nobody knows: the bytes stay as they are, for the parser to tell."""
+        with PageServer({"/page": Page(b"<p>caf\xe9 \\x41", content_type=content_type), "/end": HELLO}) as server:
+            listing = await fetch(f"{server.url}/page", f"{server.url}/end")
+
+        assert [item.data for item in listing.items] == [b"<p>caf\xe9 \\x41", b"<p>Hello</p>"]
+
+    async def test_a_long_header_takes_no_time(self) -> None:
+        """90,000 semicolons cost the standard library's parser 4 s, in the event loop."""
+        head = b'HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-type: text/html;"' + b";" * 90_000
+
+        async with answering({"/page": head + b"\r\n\r\nhello"}) as url:
+            started = asyncio.get_running_loop().time()
+            (item,) = (await fetch(f"{url}/page")).items
+            took = asyncio.get_running_loop().time() - started
+
+        assert (item.data, item.media_type) == (b"hello", "text/html")
+        assert took < 1
+
+    async def test_what_a_library_does_not_expect_costs_its_address(self) -> None:
+        """An error of any kind names the address and what to do."""
+
+        def respond(request: httpx.Request) -> httpx.Response:
+            if request.url.path == "/odd":
+                raise RuntimeError("not foreseen, at http://ann:hunter2@host")
+            return httpx.Response(200, html="<p>Hello</p>")
+
+        options = {"client_kwargs": {"transport": httpx.MockTransport(respond)}}
+        listing = await fetch("https://pages.example/odd", "https://pages.example/x", **options)
+
+        assert len(listing.items) == 1
+        assert reason(listing) == (
+            "https://pages.example/odd cannot be read: RuntimeError: not foreseen, at http://***@host; "
+            "leave the address out, and report this"
+        )
+
+    @pytest.mark.parametrize("header", [b"x\x01" * 40_000, b"content-encoding: " + b"x" * 80_000])
+    async def test_errors_stay_short(self, header: bytes) -> None:
+        """They quote the start of what a server made long, and still say what to do."""
+        async with answering({"/page": b"HTTP/1.1 200 OK\r\n" + header + b"\r\n\r\n"}) as url:
+            listing = await fetch(f"{url}/page")
+
+        assert len(reason(listing)) < 1000
+        assert reason(listing).endswith(("is the address right, and the server up?", "only gzip was asked for"))
+
+    @pytest.mark.parametrize("later", ["Mon, 01 Jan 2030 00:00:00 +99999999999999", "Mon, 01 Jan 99999999999999999999"])
+    async def test_a_time_that_is_none_is_passed_over(self, later: str) -> None:
+        """The status is what counts."""
+        with PageServer({"/page": Page(status=503, headers={"retry-after": later})}) as server:
+            listing = await fetch(f"{server.url}/page")
+
+        assert reason(listing).endswith("/page answered 503; try again later")
+
+    @pytest.mark.parametrize(("count", "kept"), [(50, True), (51, False)])
+    async def test_cookies_are_kept_while_they_are_few(self, count: int, kept: bool) -> None:
+        """Some pages want one back behind a redirect; thousands would only take time. Given ones are always sent."""
+        asked: list[bytes] = []
+        cookies = b"".join(b"set-cookie: c%d=v\r\n" % number for number in range(count))
+        wall = b"HTTP/1.1 302 Found\r\nlocation: /end\r\ncontent-length: 0\r\nconnection: close\r\n" + cookies
+
+        async with answering({"/wall": wall + b"\r\n", "/end": b"HTTP/1.1 200 OK\r\n\r\nhello"}, asked) as url:
+            listing = await fetch(f"{url}/wall", client_kwargs={"cookies": {"mine": "m"}})
+
+        assert len(listing.items) == 1
+        assert [b"mine=m" in request for request in asked] == [True, True]
+        assert (b"c0=v" in asked[1]) is kept
+
+    async def test_cookies_of_many_pages_are_few(self) -> None:
+        """No more than 500 and what one answer adds, whatever the pages set."""
+        asked: list[bytes] = []
+        answers = {
+            f"/{page}": b"HTTP/1.1 200 OK\r\nconnection: close\r\n"
+            + b"".join(b"set-cookie: c%d=v\r\n" % (50 * page + number) for number in range(50))
+            + b"\r\nhello"
+            for page in range(13)
+        }
+
+        async with answering(answers, asked) as url:
+            listing = await fetch(*(url + path for path in answers), max_concurrency=1)
+
+        assert len(listing.items) == 13
+        assert asked[-1].count(b"=v") == 500
 
 
 def test_the_stand_in_for_public_is_loopback() -> None:

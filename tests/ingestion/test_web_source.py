@@ -125,9 +125,10 @@ class TestDocuments:
             ('<meta charset="iso-8859-1"><p>Съешь ещё этих булок</p>'.encode("koi8-r"), "text/html; charset=koi8-r"),
             ('<meta charset="koi8-r"><p>Съешь ещё этих булок</p>'.encode("koi8-r"), "text/html"),
             ('<meta charset="koi8-r"><p>Съешь ещё этих булок</p>'.encode("koi8-r"), "text/html; charset=no-such"),
+            ("Съешь ещё этих булок".encode("koi8-r"), "text/plain; format=flowed ; Charset = 'KOI8-R', text/html"),
             ("Съешь ещё этих булок".encode(), "text/plain; charset=koi8-r"),
         ],
-        ids=["header", "header over meta", "meta", "unknown", "really UTF-8"],
+        ids=["header", "header over meta", "meta", "unknown", "among others", "really UTF-8"],
     )
     async def test_the_charset_of_the_server_counts(
         self, kb: KnowledgeBase, pool: ParserPool, body: bytes, content_type: str
@@ -211,6 +212,14 @@ class TestChanges:
 
 
 class TestAddresses:
+    async def test_a_name_need_not_be_an_address(self, server: PageServer) -> None:
+        """A document may be known by what no address can be; what is no Unicode is written as escapes."""
+        source = WebSource({"http://[draft": f"{server.url}/a", "b\udcff": f"{server.url}/b"}, allow_private=True)
+
+        listing = await source.list()
+
+        assert [item.document_id for item in listing.items] == ["http://[draft", "b\\udcff"]
+
     async def test_one_document_for_one_address(self, server: PageServer) -> None:
         """The same address, written twice, is fetched once."""
         same = server.url.replace("http", "HTTP")
@@ -242,6 +251,9 @@ class TestAddresses:
             "file:///etc/passwd",
             "javascript:alert(1)",
             "guide.html",
+            "http://xn--/",
+            "http://xn--a-/",
+            "http://host/\udcff",
         ],
     )
     async def test_what_is_no_address_costs_itself(self, server: PageServer, address: str) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from agent_rag import TextParser
 from agent_rag.errors import ConfigurationError, ParseError
-from agent_rag.parsers._encoding import decode
+from agent_rag.parsers import HTMLParser
+from agent_rag.parsers._encoding import decode, in_utf8
 
 FRENCH = "café – “naïve”"
 TEXTS = {
@@ -58,6 +59,24 @@ def test_a_declared_charset_is_used_where_the_bytes_are_no_utf8() -> None:
     assert decode("Straße".encode("cp1252"), "x", declared="utf-8") == "Straße"
 
 
+@pytest.mark.parametrize(
+    "name", ["undefined", "punycode", "hex", "a\0b", "\udcff", "x" * 5000, "", "unicode_escape", "raw-unicode-escape"]
+)
+def test_what_is_no_charset_is_passed_over(name: str) -> None:
+    """Whatever Python does with such a name, the text is detected, and its backslashes stay."""
+    text = "Straße \\x41"
+
+    assert decode(text.encode("cp1252"), "x", declared=name) == text
+    assert in_utf8(text.encode("cp1252"), name) == text.encode("cp1252")
+
+
+async def test_a_page_may_name_what_is_no_charset() -> None:
+    """In its own markup too."""
+    (section,) = await HTMLParser().parse("<meta charset=undefined><p>Straße</p>".encode("cp1252"), "a.html")
+
+    assert section.text == "Straße"
+
+
 def test_a_cut_utf8_text_stays_utf8() -> None:
     """A few broken bytes do not turn the whole file into something else."""
     data = ("Größe und Länge. " * 20).encode()[:-3] + b"\xc3"
@@ -90,8 +109,9 @@ async def test_a_given_encoding_decides_alone() -> None:
     assert (await TextParser("koi8-r").parse("утро".encode("koi8-r"), "a.txt"))[0].text == "утро"
     with pytest.raises(ParseError, match=r"a\.txt: byte 3 is not utf-8.*leave encoding out"):
         await TextParser("utf-8").parse("café".encode("cp1252"), "a.txt")
-    with pytest.raises(ConfigurationError, match="unknown encoding 'utf-99'"):
-        TextParser("utf-99")
+    for name in ("utf-99", "undefined", "hex", "a\0b"):
+        with pytest.raises(ConfigurationError, match="unknown encoding"):
+            TextParser(name)
 
 
 def test_the_locale_has_no_say(tmp_path: Path) -> None:
