@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+from collections.abc import Iterator
 
+from agent_rag.stores import MemoryStore
 from agent_rag.stores.milvus import MilvusLiteStore
 from agent_rag.stores.milvus.lite_collection import LiteCollection
+from agent_rag.testing import record
+from agent_rag.testing.records import document
+
+Store = MilvusLiteStore | MemoryStore
 
 
 def collection_of(store: MilvusLiteStore, name: str) -> LiteCollection:
@@ -25,3 +32,26 @@ def start_process(script: str, *arguments: str) -> subprocess.Popen[str]:
     """Python code in a process of its own; its output can be read."""
     command = [sys.executable, "-c", script, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+@contextlib.contextmanager
+def full_disk(size: int = 0) -> Iterator[None]:
+    """No file can grow above `size` bytes."""
+    import resource  # not on every system
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def replace(store: Store, name: str, count: int, text: str = "pear") -> None:
+    """Write a document of collection "c"."""
+    await store.replace("c", [document(name)], [record(name, n, f"{text} {n}") for n in range(count)])
+
+
+def disk_full(*_: object, **__: object) -> None:
+    """In place of a method that writes."""
+    raise OSError("disk full")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from ..._collector import collection_paused
@@ -15,11 +16,11 @@ from .._shared.groups import slices
 from .._shared.heads import Name
 from .._shared.payload import check_format
 from .._shared.records import Checked, closed_store, existing
-from .._shared.worker import Steps, Worker
+from .._shared.worker import Closing, Steps, Worker
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from .info import StoredInfo
 from .lite_collection import LiteCollection
-from .lite_file import ID, TEXT, LiteFile, LiteRows
+from .lite_file import ID, TEXT, LiteFile, LiteRows, Row
 from .lite_rows import prepare_write
 from .lite_writer import LiteWriter
 from .options import DISTANCES, MilvusOptions
@@ -31,6 +32,9 @@ _CATALOG = "agent_rag"
 """The Milvus collection that has a row for each of ours: its Milvus name, and what is known of it."""
 
 
+_log = logging.getLogger(__name__)
+
+
 class LiteEngine:
     """The file is the log, memory answers; collections are read from the file when they are first used."""
 
@@ -39,8 +43,11 @@ class LiteEngine:
         self._options = options
         self._file = LiteFile(options.uri, str(options.client_kwargs.get("db_name") or ""))
         self._worker: Worker | None = None
+        self._closing = Closing()
         self._catalog: LiteRows
         self._infos: dict[str, StoredInfo] = {}
+        self._unknown: set[str] = set()
+        """Milvus names of collections that have rows, of which nothing is known."""
         self._collections: dict[str, LiteCollection] = {}
 
     @property
@@ -48,38 +55,67 @@ class LiteEngine:
         return self._worker is not None
 
     async def open(self) -> None:
-        await asyncio.to_thread(self._open)
-        self._worker = Worker("agent-rag-milvus")
+        """Cancelling it closes the file."""
+        await self._closing.over()
+        worker = self._worker = Worker("agent-rag-milvus")
+        try:
+            await asyncio.wrap_future(worker.read(self._open))
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Finish what is queued first."""
         worker, self._worker = self._worker, None
         if worker is not None:
-            await asyncio.shield(asyncio.to_thread(self._close, worker))
+            await self._closing.run(lambda: self._close(worker))
 
     def _open(self) -> None:
         self._file.open()
-        try:
-            self._infos, self._collections = self._read_catalog(), {}
-        except BaseException:
-            self._file.close()
-            raise
+        self._infos, self._collections, self._unknown = {}, {}, set()
+        stored = {one for one in self._file.names() if one.startswith("rag_")}
+        for name, row in self._read_catalog(stored).items():
+            stored.discard(name)
+            if row[TEXT] == _dropped(name):
+                self._finish_drop(name)
+                continue
+            with self._file.errors():
+                info = StoredInfo.model_validate_json(row[TEXT] or "")
+            self._infos[info.name] = info
+            if self._file.folder(name).read_info() is None:
+                self._note(info)
+        self._adopt(stored)
 
-    def _read_catalog(self) -> dict[str, StoredInfo]:
-        stored = self._file.names()
-        if _CATALOG not in stored:
-            if any(one.startswith("rag_") for one in stored):
-                raise StoreError(
-                    f"{self._file.path} has collections of another layout, written by a Milvus server or by an earlier "
-                    "version of agent-rag-middleware; ingest into a new file, or copy the collections to another store "
-                    "with what wrote them ('agent-rag copy')"
-                )
-            self._catalog = self._file.create(_CATALOG)
-            return {}
-        self._catalog = self._file.get(_CATALOG)
-        rows = self._catalog.get(self._catalog.ids(), [TEXT])
-        infos = [StoredInfo.model_validate_json(row[TEXT] or "") for row in rows.values()]
-        return {info.name: info for info in infos}
+    def _read_catalog(self, stored: Iterable[str]) -> Mapping[str, Row]:
+        if _CATALOG in self._file.names():
+            self._catalog = self._file.get(_CATALOG)
+            return self._catalog.get(self._catalog.ids(), [TEXT])
+        if any(self._file.folder(one).read_info() is None for one in stored):
+            raise StoreError(
+                f"{self._file.path} has collections of another layout, written by a Milvus server or by an earlier "
+                "version of agent-rag-middleware; ingest into a new file, or copy the collections to another store "
+                "with what wrote them ('agent-rag copy')"
+            )
+        self._catalog = self._file.create(_CATALOG)
+        return {}
+
+    def _adopt(self, names: Iterable[str]) -> None:
+        """Collections that the catalog lacks, since it was damaged, or since a crash left an empty one."""
+        for name in sorted(names):
+            info = self._file.folder(name).read_info()
+            if info is not None and milvus_name(info.name) == name:
+                self._infos[info.name] = info
+                with self._catalog.tidying():
+                    self._save(info)
+            elif self._may_have_rows(name):
+                self._unknown.add(name)
+                _log.warning("%s has rows in %s, and nothing says what they are", self._file.path, name)
+
+    def _may_have_rows(self, name: str) -> bool:
+        try:
+            return self._file.get(name).count() > 0
+        except StoreError:
+            return True
 
     def _close(self, worker: Worker) -> None:
         try:
@@ -107,6 +143,11 @@ class LiteEngine:
         yield from ()
         info = self._infos.get(name)
         if info is None:
+            if milvus_name(name) in self._unknown:
+                raise StoreError(
+                    f"{self._file.path} has rows of a collection {name!r} that its catalog does not know any more; "
+                    f"restore the file from a copy, or give the rows up with delete_collection({name!r})"
+                )
             info = StoredInfo(
                 name=name,
                 dimensions=dimensions,
@@ -118,20 +159,40 @@ class LiteEngine:
             self._collections[name] = LiteCollection(self._file.create(milvus_name(name)), info)
             self._save(info)
         elif fingerprint is not None and info.fingerprint is None:
-            info.fingerprint = fingerprint
+            info = info.model_copy(update={"fingerprint": fingerprint})
             self._save(info)
         return info.public()
 
     def _save(self, info: StoredInfo) -> None:
         self._catalog.insert([{ID: milvus_name(info.name), TEXT: info.model_dump_json()}])
+        self._catalog.sync()
         self._infos[info.name] = info
+        self._note(info)
+
+    def _note(self, info: StoredInfo) -> None:
+        """Beside the rows too, for the case that the catalog is damaged."""
+        folder = self._file.folder(milvus_name(info.name))
+        try:
+            folder.write_info(info)
+        except OSError:
+            _log.warning("cannot write to %s; the next opening tries again", folder.path, exc_info=True)
 
     def _drop(self, name: str) -> Steps[None]:
         yield from ()
-        if self._infos.pop(name, None) is not None:
+        stored = milvus_name(name)
+        if name in self._infos or stored in self._unknown:
+            # A crash from here on must not leave half a collection.
+            self._catalog.insert([{ID: stored, TEXT: _dropped(stored)}])
+            self._catalog.sync()
+            self._infos.pop(name, None)
             self._collections.pop(name, None)
-            self._catalog.delete([milvus_name(name)])
-            self._file.drop(milvus_name(name))
+            self._unknown.discard(stored)
+            self._finish_drop(stored)
+
+    def _finish_drop(self, stored: str) -> None:
+        self._file.drop(stored)
+        with self._catalog.tidying():
+            self._catalog.delete([stored])
 
     def _collection(self, name: str) -> LiteCollection:
         """Raises: CollectionNotFoundError."""
@@ -142,6 +203,7 @@ class LiteEngine:
                 collection = LiteCollection(self._file.get(milvus_name(name)), info)
                 collection.load()
             self._collections[name] = collection
+        self._collections[name].refresh()
         return self._collections[name]
 
     # --- writing ---
@@ -207,12 +269,25 @@ class LiteEngine:
         return await self._write(run)
 
     async def _read(self, job: Callable[[], T]) -> T:
-        return await asyncio.wrap_future(self._running().read(job))
+        def run() -> T:
+            self._file.check()
+            return job()
+
+        return await asyncio.wrap_future(self._running().read(run))
 
     async def _write(self, steps: Callable[[], Steps[T]]) -> T:
-        return await asyncio.wrap_future(self._running().write(steps()))
+        def run() -> Steps[T]:
+            self._file.check()
+            return (yield from steps())
+
+        return await asyncio.wrap_future(self._running().write(run()))
 
     def _running(self) -> Worker:
         if self._worker is None:
             raise closed_store(self._owner)
         return self._worker
+
+
+def _dropped(stored: str) -> str:
+    """Text of the row of a collection that is being removed; no damage makes it out of another one."""
+    return f"dropped {stored}"

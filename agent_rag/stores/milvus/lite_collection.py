@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,23 +42,38 @@ class LiteCollection:
 
     def __init__(self, rows: LiteRows, info: StoredInfo) -> None:
         self.rows, self.info = rows, info
+        self.next_number = 1
+        """Only grows, so that rows of a version that failed are never taken for those of a later one."""
+        self._restored = 0
         self._clear()
 
     def _clear(self) -> None:
         self.table: RowTable[int] = RowTable(self.info)
         self.versions: dict[Name, Version] = {}
-        self.next_number = 1
         self._without_words: list[tuple[int, list[int], TermIds]] = []
         """First row, lengths and terms of parts that the keyword index does not have yet."""
 
     # --- opening ---
+
+    def refresh(self) -> None:
+        """Read the rows again where that was done in the file, after an error."""
+        if self._restored != self.rows.restored:
+            with self.rows.errors():
+                self._load(tidy=False)
 
     def load(self) -> None:
         """Read the file, and remove what a crash left.
 
         That is rows of versions that are not whole, or not the newest. And Milvus Lite 3.2, killed while it flushed,
         can hold rows twice, once from the segment and once from the log; a row that is written again is there once.
+
+        Raises: StoreError: the rows cannot be read.
         """
+        with self.rows.errors():
+            self._load(tidy=True)
+
+    def _load(self, *, tidy: bool) -> None:
+        self._restored = self.rows.restored
         heads = {number_of(one): Head.of_text(text) for one, text in self.rows.ending(HEAD).items()}
         count = self.rows.count()
         while True:
@@ -72,6 +87,11 @@ class LiteCollection:
                 break
             for number in broken:
                 _log.warning("a version of %r lacks rows in the file and is left out", heads.pop(number).name)
+        if tidy:
+            with self.rows.tidying():
+                self._tidy(found, expected)
+
+    def _tidy(self, found: Counter[str], expected: Set[str]) -> None:
         self.rows.delete([one for one in found if one not in expected])
         twice = [one for one in expected if found[one] > 1]
         for some in slices(twice, _PAGE_ROWS):
@@ -82,7 +102,7 @@ class LiteCollection:
         self._clear()
         newest = {heads[number].name: number for number in sorted(heads)}
         wanted = [(number, place) for number in newest.values() for place in range(heads[number].parts)]
-        self.next_number = max(heads, default=0) + 1
+        self.next_number = max(self.next_number, max(heads, default=0) + 1)
         for number in newest.values():
             self.put(heads[number], number)
         self.table.reserve(count - len(newest) - len(wanted))
@@ -97,7 +117,8 @@ class LiteCollection:
         """Args: wanted: Numbers of versions and places of parts."""
         rows = self.rows.get([part_id(*one) for one in wanted], [TEXT, VECTORS, TERMS])
         found = [rows.get(part_id(*one)) for one in wanted]
-        return [None if row is None else Part.of_row(row, self.info.dimensions) for row in found]
+        with self.rows.errors():
+            return [None if row is None else Part.of_row(row, self.info.dimensions) for row in found]
 
     def parts(self, number: int, count: int) -> list[Part]:
         """The parts of a version."""
@@ -192,7 +213,8 @@ class LiteCollection:
             if self.table.row(key) is not None
         }
         rows = self.rows.get(list(ids.values()), [TEXT])
-        return {key: parse_chunk(rows[one][TEXT] or "") for key, one in ids.items()}
+        with self.rows.errors():
+            return {key: parse_chunk(rows[one][TEXT] or "") for key, one in ids.items()}
 
     def summaries(self, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
         return self.table.summaries(metadata_filter)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from ...errors import StoreError
 from .._shared.groups import grouped, slices
 from .._shared.heads import Name
 from .._shared.worker import Steps
@@ -63,14 +64,17 @@ class LiteWriter:
         heads = [Head(document.name, document.document, len(document.parts)) for document in group]
         rows = [row for document, number in zip(group, numbers, strict=True) for row in document.rows(number)]
         rows += [head.row(number) for head, number in zip(heads, numbers, strict=True)]
+        written: list[str] = []
         try:
-            for place, piece in enumerate(grouped(rows, (row_bytes, _PIECE_BYTES))):
-                if place:
+            for piece in grouped(rows, (row_bytes, _PIECE_BYTES)):
+                if written:
                     yield
                 collection.rows.insert(piece)
+                written += [row[ID] or "" for row in piece]
         except BaseException:
-            with contextlib.suppress(Exception):  # the first error says more, and the next opening removes the rows
-                collection.rows.delete([row[ID] or "" for row in rows])
+            if written:
+                with contextlib.suppress(StoreError), collection.rows.tidying():  # the first error says more
+                    collection.rows.delete(written)
             raise
         old = [one for head in heads if head.name in collection.versions for one in collection.row_ids(head.name)]
         before = sum(collection.drop(head.name) for head in heads)
@@ -78,7 +82,8 @@ class LiteWriter:
             collection.put(head, number)
             collection.add([(head.name, one.part) for one in document.parts])
         if old:
-            collection.rows.delete(old)
+            with collection.rows.tidying():
+                collection.rows.delete(old)
         yield
         return before
 
@@ -96,11 +101,15 @@ class LiteWriter:
             self._merge(head, number)
 
     def _merge(self, head: Head, number: int) -> None:
-        """Write the parts of a document anew, since each insert adds some, also for chunks that it writes over."""
+        """Write the parts of a document anew, since each insert adds some, also for chunks that it writes over.
+
+        What was inserted is there whether this can be done or not.
+        """
         collection = self._collection
         parts = merged(collection.parts(number, head.parts))
         fewer = Head(head.name, head.document, len(parts))
         rows = [part.row(number, place) for place, part in enumerate(parts)]
-        collection.rows.insert([*rows, fewer.row(number)])
-        collection.rows.delete([part_id(number, place) for place in range(len(parts), head.parts)])
-        collection.put(fewer, number)
+        with collection.rows.tidying():
+            collection.rows.insert([*rows, fewer.row(number)])
+            collection.put(fewer, number)
+            collection.rows.delete([part_id(number, place) for place in range(len(parts), head.parts)])
