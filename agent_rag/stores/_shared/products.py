@@ -1,28 +1,20 @@
-"""Dot products of many rows with one vector.
-
-``matrix @ vector`` is faster on an idle machine only. The threads of numpy's BLAS wait for each other in a loop: on a
-busy machine of two cores 10,000 rows of 256 numbers took 4 to 8 ms, a time slice, instead of 0.1, and what came next in
-the process was slowed as well. Here threads take the next block when they are free, and nobody waits for one that
-was not given a core.
-"""
+"""Dot products of many rows with one vector."""
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+import time
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from .records import Matrix, Rows, Vector
 
-_BLOCK_NUMBERS = 1_000_000
-"""What a thread takes at once: 0.1 ms."""
 _GATHERED_NUMBERS = 128_000
-"""The same of rows that are not side by side: so many are copied at once, which stay in the cache of a core."""
-_SHARED_NUMBERS = 4_000_000
-"""Below, another thread costs more than it saves."""
-_MAX_THREADS = 4
+"""So many numbers of rows that are not side by side are copied at once; they stay in the cache of a core."""
+_MANY_NUMBERS = 4_000_000
+_TRIED_EVERY = 50
+
+Way = Literal["blas", "vecdot"]
 
 
 def products(matrix: Matrix, vector: Vector, among: Rows | None = None) -> Vector:
@@ -31,36 +23,54 @@ def products(matrix: Matrix, vector: Vector, among: Rows | None = None) -> Vecto
     Args:
         among: Numbers of rows, in the order of the answer; None for all.
     """
-    dimensions = max(1, matrix.shape[1])
-    count = len(matrix) if among is None else len(among)
-    found = np.empty(count, dtype=np.float32)
-    step = max(1, (_BLOCK_NUMBERS if among is None else _GATHERED_NUMBERS) // dimensions)
-    starts = iter(range(0, count, step))  # each is given out once: the interpreter lock guards it
+    if among is not None:
+        return _gathered(matrix, vector, among)
+    return Pace.shared.products(matrix, vector) if matrix.size >= _MANY_NUMBERS else np.vecdot(matrix, vector)
 
-    def work() -> None:
-        copied = np.empty((0 if among is None else min(step, count), dimensions), dtype=np.float32)
-        for start in starts:
-            if among is None:
-                rows = matrix[start : start + step]
-            else:
-                some = among[start : start + step]
-                rows = np.take(matrix, some, axis=0, out=copied[: len(some)], mode="clip")
-            np.vecdot(rows, vector, out=found[start : start + step])
 
-    helpers = _threads() - 1 if count * dimensions >= _SHARED_NUMBERS else 0
-    begun = [_pool().submit(work) for _ in range(helpers)]
-    work()
-    for one in begun:
-        if not one.cancel():  # else it never began, and there is nothing left for it
-            one.result()
+def _gathered(matrix: Matrix, vector: Vector, among: Rows) -> Vector:
+    found = np.empty(len(among), dtype=np.float32)
+    step = max(1, _GATHERED_NUMBERS // max(1, matrix.shape[1]))
+    copied = np.empty((min(step, len(among)), matrix.shape[1]), dtype=np.float32)
+    for start in range(0, len(among), step):
+        some = among[start : start + step]
+        rows = np.take(matrix, some, axis=0, out=copied[: len(some)], mode="clip")
+        np.vecdot(rows, vector, out=found[start : start + step])
     return found
 
 
-def _threads() -> int:
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(_MAX_THREADS, available)
+class Pace:
+    """Takes the way that was faster lately.
+
+    The threads of numpy's BLAS make a product faster on an idle machine. On a busy one they wait for each other in a
+    loop: two cores took 8 ms, a time slice, for 100,000 rows of 256 numbers instead of 2.6, and what came next in the
+    process was slowed as well. `vecdot` runs in one thread and takes 3.4 ms on either.
+    """
+
+    shared: ClassVar[Pace]
+
+    def __init__(self) -> None:
+        self.seconds: dict[Way, float] = {"blas": 0.0, "vecdot": 0.0}
+        """Per number; 0 before the first time."""
+        self._calls = 0
+
+    def products(self, matrix: Matrix, vector: Vector) -> Vector:
+        way = self.next_way()
+        started = time.perf_counter()
+        found = matrix @ vector if way == "blas" else np.vecdot(matrix, vector)
+        self.took(way, (time.perf_counter() - started) / matrix.size)
+        return found
+
+    def next_way(self) -> Way:
+        """The faster one; now and then the other one."""
+        self._calls += 1
+        fast, slow = sorted(self.seconds, key=self.seconds.__getitem__)
+        return slow if self._calls % _TRIED_EVERY == 0 else fast
+
+    def took(self, way: Way, seconds: float) -> None:
+        """A single slow time may be somebody else's fault; a fast one shows what is possible."""
+        before = self.seconds[way]
+        self.seconds[way] = seconds if seconds < before or not before else (before + seconds) / 2
 
 
-@lru_cache(maxsize=1)
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_MAX_THREADS - 1, thread_name_prefix="agent-rag-products")
+Pace.shared = Pace()
