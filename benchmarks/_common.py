@@ -40,15 +40,21 @@ def write_result(name: str, data: Mapping[str, Any], *, packages: tuple[str, ...
     path = RESULTS / f"{name}.json"
     about = {
         "command": f"scripts/bench {name.split('-')[0]}",
-        "commit": _git("rev-parse", "HEAD") + ("+changes" if _git("status", "--porcelain", "agent_rag") else ""),
+        "commit": commit(),
         "date": time.strftime("%Y-%m-%d"),
         "python": platform.python_version(),
         "cpus": os.cpu_count(),
         "versions": {package: _version(package) for package in packages},
     }
-    path.write_text(json.dumps({"about": about, **data}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    written = {"about": about, **{key: value for key, value in data.items() if key != "about"}}
+    path.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"wrote {path.relative_to(ROOT)}")
     return path
+
+
+def commit() -> str:
+    """What is measured."""
+    return _git("rev-parse", "HEAD") + ("+changes" if _git("status", "--porcelain", "agent_rag") else "")
 
 
 def _git(*arguments: str) -> str:

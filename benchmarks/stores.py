@@ -8,7 +8,7 @@ langchain  our stores without keyword index, in turns with langchain-qdrant, -po
 keyword    share of queries with the same top 10 as bm25s, before and after deleting 10 %
 
 A filter keeps exactly 1 %, 10 % or 50 % of the chunks. Memory is the peak of the process and its server above what the
-process held before the store was opened. See `_stores_data.py` for the data.
+process held before the store was opened. Each row has the commit it was measured at. See `_stores_data.py` for the data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from _common import write_result
+from _common import RESULTS, commit, write_result
 from _stores_data import FILTERS, make
 from _stores_places import ABOUT, ENGINES
 
@@ -106,6 +106,7 @@ def run(job: Result) -> Result:
     if job["section"] == "engines":
         result["memory_mb"] = peak
     result["took_s"] = round(time.perf_counter() - began)
+    result["commit"] = commit()
     return result
 
 
@@ -243,12 +244,15 @@ def main() -> None:
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS))
     parser.add_argument("--queries", type=int, default=200, help="at most 290; recall is the mean over them")
     parser.add_argument("--all-queries", action="store_true", help="compare all queries with bm25s, not 200 of a set")
+    parser.add_argument("--update", action="store_true", help="keep the other rows of the last results")
     parser.add_argument("--quick", action="store_true", help="4,000 chunks and 50 queries, to see that it runs")
     options = parser.parse_args()
     if options.quick:
         options.sizes, options.queries = [4_000], 50
     make(max(options.sizes))
     results: Result = {"engines": {}, "langchain": {}, "keyword": {}}
+    if options.update:
+        results = json.loads((RESULTS / "stores.json").read_text(encoding="utf-8"))
     for size in sorted(options.sizes):
         for section in [name for name in ("engines", "langchain") if name in options.sections]:
             for engine in options.engines:
@@ -262,7 +266,8 @@ def main() -> None:
     results["bars"] = bars(results)
     show(results)
     whole = all(set(getattr(options, name)) >= set(every) for name, every in _WHOLE.items())
-    write_result("stores" if whole else "stores-part", {"about_engines": ABOUT, **results}, packages=PACKAGES)
+    name = "stores" if whole or options.update else "stores-part"
+    write_result(name, {**results, "about_engines": ABOUT}, packages=PACKAGES)
     if any(
         "error" in row
         for section in ("engines", "langchain")
