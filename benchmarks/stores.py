@@ -8,7 +8,7 @@ langchain  our stores without keyword index, in turns with langchain-qdrant, -po
 keyword    share of queries with the same top 10 as bm25s, before and after deleting 10 %
 
 A filter keeps exactly 1 %, 10 % or 50 % of the chunks. Memory is the peak of the process and its server above what the
-process held before the store was opened. Each row has the commit it was measured at. See `_stores_data.py` for the data.
+process held before the store was opened. Each row has the commit that was measured. See `_stores_data.py` for the data.
 """
 
 from __future__ import annotations
