@@ -69,7 +69,7 @@ def cut_ties(found: Callable[[int], list[tuple[Any, float]]], limit: int, count:
         hits = found(count)
         if len(hits) < count or hits[-1][1] < hits[limit - 1][1]:
             return hits
-        count *= 2
+        count *= 4
 
 
 def all_from(found: Callable[[int], list[Hit]], limit: int, share: float) -> list[Hit]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 
@@ -142,20 +140,23 @@ class VectorRows:
         return likely
 
     def _similarities(self, rows: Rows, query: npt.NDArray[np.float64]) -> Scores:
-        blocks = [
-            self._similarity(self._vectors[rows[start : start + _BLOCK]].astype(np.float64), query)
-            for start in range(0, len(rows), _BLOCK)
-        ]
-        return np.concatenate(blocks) if blocks else np.empty(0)
+        if len(rows) <= _BLOCK:
+            return self._similarity(self._vectors[rows].astype(np.float64), query)
+        starts = range(0, len(rows), _BLOCK)
+        return np.concatenate([self._similarities(rows[start : start + _BLOCK], query) for start in starts])
 
     def _similarity(self, vectors: npt.NDArray[np.float64], query: npt.NDArray[np.float64]) -> Scores:
-        similarity: Callable[[], Scores] = {
-            "Cosine": lambda: np.clip((vectors * query).sum(axis=1), -1.0, 1.0),
-            "Dot": lambda: (vectors * query).sum(axis=1),
-            "Euclid": lambda: -np.sqrt(((vectors - query) ** 2).sum(axis=1)),
-            "Manhattan": lambda: -np.abs(vectors - query).sum(axis=1),
-        }[self._distance]
-        return similarity() + 0.0  # no negative zero
+        match self._distance:
+            case "Euclid":
+                scores = -np.sqrt(((vectors - query) ** 2).sum(axis=1))
+            case "Manhattan":
+                scores = -np.abs(vectors - query).sum(axis=1)
+            case "Dot":
+                scores = (vectors * query).sum(axis=1)
+            case _:
+                scores = np.clip((vectors * query).sum(axis=1), -1.0, 1.0)
+        result: Scores = scores + 0.0  # no negative zero
+        return result
 
 
 def _cut(scores: npt.NDArray[np.float32], limit: int) -> float:
