@@ -141,9 +141,11 @@ class Shard:
         if self.cache is None:
             points = [point for head in self.table.heads.values() for point in head.point_ids()]
             self.cache = VectorCache(self.info.dimensions, points)
-        page = [point for point in self.cache.next_page() if self.table.has(point)]
-        records = self.engine.retrieve(page, False, [DENSE])
-        self.cache.put((record.id, record.vector[DENSE]) for record in records)
+        self.cache.fill(self._vectors_of)
+
+    def _vectors_of(self, points: Sequence[int]) -> Iterator[tuple[int, list[float]]]:
+        records = self.engine.retrieve([point for point in points if self.table.has(point)], False, [DENSE])
+        return ((record.id, record.vector[DENSE]) for record in records)
 
     def bound_cache(self) -> None:
         """Called after a write: do without the cache where it has grown too large."""

@@ -7,7 +7,7 @@ A matrix product does it in 2 ms, and other threads run meanwhile.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -21,7 +21,7 @@ class VectorCache:
     """Cosine vectors by point. It answers once `is_complete`. Not safe for threads.
 
     Args:
-        missing: Points that are in the engine by now; they are read page by page, see `next_page`.
+        missing: Points that are in the engine by now; they are read page by page, see `fill`.
     """
 
     def __init__(self, dimensions: int, missing: Sequence[int]) -> None:
@@ -40,10 +40,15 @@ class VectorCache:
     def is_complete(self) -> bool:
         return not self._missing
 
-    def next_page(self) -> list[int]:
-        """Some of the points that have to be read yet. The caller puts those that are still there."""
-        page, self._missing = self._missing[-_PAGE:], self._missing[:-_PAGE]
-        return [point for point in page if point not in self._row_of]
+    def fill(self, read: Callable[[list[int]], Iterable[tuple[int, Sequence[float]]]]) -> None:
+        """Add some of the points that have to be read yet.
+
+        Args:
+            read: Gives those of some points that are still there, with their vectors.
+        """
+        page = [point for point in self._missing[-_PAGE:] if point not in self._row_of]
+        self.put(read(page))
+        del self._missing[-_PAGE:]
 
     def put(self, vectors: Iterable[tuple[int, Sequence[float]]]) -> None:
         """Add points, or give them new vectors."""
