@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,22 +53,9 @@ def dsn() -> Iterator[str]:
 
 
 @pytest.fixture
-def table() -> str:
-    return f"t{uuid.uuid4().hex[:12]}"
-
-
-@pytest.fixture
 async def store(dsn: str, table: str) -> AsyncIterator[PostgresStore]:
     async with PostgresStore(dsn, table=table) as store:
         yield store
-
-
-@pytest.fixture
-async def admin(dsn: str) -> AsyncIterator[Any]:
-    """A connection of our own."""
-    connection = await asyncpg.connect(dsn)
-    yield connection
-    await connection.close()
 
 
 # --- the paths of a search ---

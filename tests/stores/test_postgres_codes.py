@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,19 +30,6 @@ def dsn() -> Iterator[str]:
         pytest.skip("run scripts/servers (apt-get install postgresql) to run this")
     with stock_server() as address:
         yield address
-
-
-@pytest.fixture
-def table() -> str:
-    return f"t{uuid.uuid4().hex[:12]}"
-
-
-@pytest.fixture
-async def admin(dsn: str) -> AsyncIterator[Any]:
-    """A connection of our own."""
-    connection = await asyncpg.connect(dsn)
-    yield connection
-    await connection.close()
 
 
 def differing(one: Vectors, other: Vectors) -> Any:

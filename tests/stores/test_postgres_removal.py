@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,19 +27,6 @@ RANGES = (F("n") < 1_500, F("n").between(1_990, 2_020), (F("n") >= 10) & (F("m")
 def dsn() -> Iterator[str]:
     with embedded_server() as address:
         yield address
-
-
-@pytest.fixture
-def table() -> str:
-    return f"t{uuid.uuid4().hex[:12]}"
-
-
-@pytest.fixture
-async def admin(dsn: str) -> AsyncIterator[Any]:
-    """A connection of our own."""
-    connection = await asyncpg.connect(dsn)
-    yield connection
-    await connection.close()
 
 
 async def held(admin: Any, table: str) -> tuple[int, int, int]:

@@ -13,6 +13,7 @@ from ...documents import ChunkKey, DocumentSummary
 from ...filters import FilterLike
 from ...filters.plan import IndexedMetadata, plan, plan_matches
 from ..base import CollectionInfo, Scored
+from .driver import best
 from .heads import Name
 from .inverted import FilterIndex, KeywordIndex, Term
 from .records import Matrix, Rows, query_vector
@@ -240,5 +241,5 @@ class RowTable(Generic[Term]):
         if len(rows) > limit:
             near = scores >= np.partition(scores, len(rows) - limit)[len(rows) - limit]
             rows, scores = rows[near], scores[near]
-        found = [Scored(self._keys[row], float(score)) for row, score in zip(rows, scores, strict=True)]
-        return sorted(found, key=lambda hit: (-hit.score, hit.key))[:limit]
+        found = zip(rows.tolist(), scores.tolist(), strict=True)
+        return best((Scored(self._keys[row], score) for row, score in found), limit)

@@ -16,9 +16,9 @@ from .._shared.groups import slices
 from .._shared.heads import Name
 from .._shared.payload import check_format
 from .._shared.records import Checked, closed_store, existing
+from .._shared.stored_info import StoredInfo
 from .._shared.worker import Closing, Steps, Worker
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
-from .info import StoredInfo
 from .lite_collection import LiteCollection
 from .lite_file import ID, TEXT, LiteFile, LiteRows, Row
 from .lite_rows import prepare_write

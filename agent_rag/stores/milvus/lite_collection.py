@@ -19,8 +19,8 @@ from .._shared.heads import MAX_INDEX, Name
 from .._shared.payload import parse_chunk
 from .._shared.records import query_vector, without_keyword
 from .._shared.row_table import RowTable
+from .._shared.stored_info import StoredInfo
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Step
-from .info import StoredInfo
 from .lite_file import TERMS, TEXT, VECTORS, LiteRows
 from .lite_rows import HEAD, Head, Part, TermIds, chunk_id, head_id, number_of, part_id
 

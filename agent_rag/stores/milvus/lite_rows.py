@@ -28,7 +28,7 @@ from .._shared.inverted import FilterColumns
 from .._shared.prepared import by_document
 from .._shared.records import REPLACED, Checked, Matrix, Prepared, Vector
 from .._shared.row_table import Document
-from .info import StoredInfo
+from .._shared.stored_info import StoredInfo
 from .lite_file import ID, TERMS, TEXT, VECTORS, Row
 
 HEAD = ":head"

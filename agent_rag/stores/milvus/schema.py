@@ -28,7 +28,7 @@ from ...filters.plan import plan
 from .._shared.heads import Head, Name
 from .._shared.payload import CHUNK, TOKENS, metadata_payload, parse_chunk, translate
 from .._shared.prepared import PreparedChunk
-from .info import StoredInfo
+from .._shared.stored_info import StoredInfo
 
 ID, NUMBER, DENSE, SPARSE = "id", "g", "v", "k"
 TOKEN_LIST, NUMBERS = "y", "n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +15,8 @@ from ...errors import StoreError
 from ...filters import FilterLike, matches
 from ...filters.plan import plan
 from ...retrieval.lexical import idf, term_id, tokenize
-from .._shared.driver import cut_ties, run_steps
+from .._shared.driver import best, cut_ties, run_steps
+from .._shared.exact_scores import similarities
 from .._shared.heads import MAX_INDEX
 from .._shared.records import query_vector, without_keyword
 from .._shared.sparse import decode
@@ -240,19 +241,8 @@ class View:
         return _best([(ids[row[ID]], score) for row, score in zip(rows, scores, strict=True)], len(rows))
 
     def _compare(self, vector: Sequence[float], others: Sequence[Sequence[float]]) -> list[float]:
-        if not others:
-            return []
-        query = np.asarray(vector, dtype=np.float32).astype(np.float64)
-        matrix = np.asarray(others, dtype=np.float32).astype(np.float64)
-        match self._reader.info.distance:
-            case "Euclid":
-                scores = -np.sqrt(((matrix - query) ** 2).sum(axis=1)) + 0.0
-            case "Dot":
-                scores = matrix @ query
-            case _:
-                sizes = np.linalg.norm(matrix, axis=1) * np.linalg.norm(query)
-                scores = np.clip(matrix @ query / np.where(sizes > 0, sizes, 1.0), -1.0, 1.0)
-        found: list[float] = scores.tolist()
+        query, matrix = (np.asarray(numbers, dtype=np.float32) for numbers in (vector, others))
+        found: list[float] = similarities(self._reader.info.distance, query, matrix).tolist()
         return found
 
     def _keyword(self, text: str, limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
@@ -318,5 +308,5 @@ class View:
         raise Changed
 
 
-def _best(hits: Sequence[tuple[ChunkKey, float]], limit: int) -> list[Scored]:
-    return sorted((Scored(key, float(score)) for key, score in hits), key=lambda hit: (-hit.score, hit.key))[:limit]
+def _best(hits: Iterable[tuple[ChunkKey, float]], limit: int) -> list[Scored]:
+    return best((Scored(key, float(score)) for key, score in hits), limit)

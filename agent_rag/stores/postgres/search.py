@@ -22,7 +22,6 @@ from .selection import FrequencyCache, Selection
 from .vectors import MAX_INDEXED_DIMENSIONS, Extension, distance_sql, score_of, stored_query
 from .writer import document_key
 
-COLUMN = ""
 _MAX_EF_SEARCH = 1_000
 """pgvector's own bound."""
 _MAX_SCAN = 40_000

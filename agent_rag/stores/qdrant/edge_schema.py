@@ -9,10 +9,10 @@ from types import ModuleType
 from typing import Any
 
 from .._shared.payload import TOKENS, check_format
-from .schema import QdrantInfo
+from .._shared.stored_info import StoredInfo
 
 
-class CollectionFile(QdrantInfo):
+class CollectionFile(StoredInfo):
     """What lies beside the shard as collection.json."""
 
     weight_average: float = 0.0

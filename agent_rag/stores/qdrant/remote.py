@@ -23,12 +23,13 @@ from .._shared.heads import Name
 from .._shared.payload import check_format
 from .._shared.prepared import PreparedDocument, prepare_write
 from .._shared.records import Checked, existing, query_vector, without_keyword
+from .._shared.stored_info import StoredInfo
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from .client import Connection, OnConnection, RemoteOptions, any_of, on_connection
 from .layout import DOCUMENT, INDEXES, ServerHead
 from .publisher import Publisher
 from .reads import RangeIndexes, Reader
-from .schema import DENSE, SPARSE, QdrantInfo
+from .schema import DENSE, SPARSE
 from .view import ServerStatistics, search
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class RemoteEngine(OnConnection):
     def __init__(self, owner: object, options: RemoteOptions) -> None:
         self.connection = Connection(owner, options)
         self._options = options
-        self._infos: dict[str, QdrantInfo] = {}
+        self._infos: dict[str, StoredInfo] = {}
         self._statistics: dict[str, ServerStatistics] = {}
         self._ranges = RangeIndexes()
         self._adding = asyncio.Lock()
@@ -109,7 +110,7 @@ class RemoteEngine(OnConnection):
 
     async def _create(self, name: str, dimensions: int, fingerprint: str | None) -> None:
         options = self._options
-        info = QdrantInfo(
+        info = StoredInfo(
             name=name,
             dimensions=dimensions,
             fingerprint=fingerprint,
@@ -135,7 +136,7 @@ class RemoteEngine(OnConnection):
         for field, schema in INDEXES.items():
             await client.create_payload_index(name, field, field_schema=schema, wait=True)
 
-    async def _info(self, name: str, *, fresh: bool = False) -> QdrantInfo | None:
+    async def _info(self, name: str, *, fresh: bool = False) -> StoredInfo | None:
         if not fresh and name in self._infos:
             return self._infos[name]
         try:
@@ -150,11 +151,11 @@ class RemoteEngine(OnConnection):
             # Of another program: searching it would find nothing that this package could read.
             return None
         self._ranges.note(name, answer.payload_schema)
-        info = self._infos[name] = QdrantInfo.model_validate(stored)
+        info = self._infos[name] = StoredInfo.model_validate(stored)
         check_format(info)
         return info
 
-    async def _known(self, name: str, *, fresh: bool = False) -> QdrantInfo:
+    async def _known(self, name: str, *, fresh: bool = False) -> StoredInfo:
         return existing(await self._info(name, fresh=fresh), name)
 
     def _forget(self, name: str | None = None) -> None:
@@ -179,7 +180,7 @@ class RemoteEngine(OnConnection):
         return await prepare_write(info, checked, given=given, keyword=info.keyword)
 
     @on_connection
-    async def _current(self, name: str) -> QdrantInfo:
+    async def _current(self, name: str) -> StoredInfo:
         with self.connection.errors(name):
             return await self._known(name, fresh=True)
 
@@ -213,7 +214,7 @@ class RemoteEngine(OnConnection):
                 await Publisher(self.connection.client, name, 1.0).delete(heads)
             return list(heads), sum(head.count for head in heads.values())
 
-    async def _publisher(self, info: QdrantInfo, documents: Sequence[PreparedDocument]) -> Publisher:
+    async def _publisher(self, info: StoredInfo, documents: Sequence[PreparedDocument]) -> Publisher:
         average = await self._average_length(info.name, documents) if info.keyword else 1.0
         return Publisher(self.connection.client, info.name, average)
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..base import CollectionInfo
-
 DENSE, SPARSE = "d", "k"
 KIND = "t"
 """`HEAD` on heads, missing on chunks."""
@@ -18,16 +16,6 @@ SUMMARY = "h"
 """On a head: the DocumentSummary as JSON text."""
 
 Distance = Literal["Cosine", "Dot", "Euclid", "Manhattan"]
-
-
-class QdrantInfo(CollectionInfo):
-    """What a collection remembers of itself, with what only this package needs."""
-
-    keyword: bool = True
-    """Whether it has sparse vectors."""
-
-    def public(self) -> CollectionInfo:
-        return CollectionInfo.model_validate(self.model_dump(include=set(CollectionInfo.model_fields)))
 
 
 def score_of(raw: float, distance: str) -> float:

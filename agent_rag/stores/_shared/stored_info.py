@@ -1,4 +1,4 @@
-"""What a collection remembers of itself, on both deployments."""
+"""What a collection remembers of itself beside the data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..base import CollectionInfo
 
 
 class StoredInfo(CollectionInfo):
-    """What is public, and more."""
+    """What is public, and what only the engine needs."""
 
     keyword: bool = True
     """Whether its words are indexed."""
