@@ -20,7 +20,7 @@ from ._text import Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, Span
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node, Parser
 
 logger = logging.getLogger(__name__)
 
@@ -155,20 +155,27 @@ class _TreeCutter:
 
 def _syntax_tree(text: str, language: str) -> Node | None:
     """The root, or None when the grammar is missing or the syntax is wrong."""
-    parser = _parser(language)
-    if parser is None:
+    grammar = _grammar(language)
+    if grammar is None:
         return None
     try:
         encoded = text.encode()
     except UnicodeEncodeError:  # Lone surrogates.
         return None
     # Read by a function, because between its calls the event loop's thread may run.
-    root = parser.parse(lambda offset, _: encoded[offset : offset + _READ_BYTES], encoding="utf8").root_node
+    root = _parser(grammar).parse(lambda offset, _: encoded[offset : offset + _READ_BYTES], encoding="utf8").root_node
     return None if root.has_error else root
 
 
+def _parser(grammar: Language) -> Parser:
+    """A parser for one call: while it reads through a function, another thread or loop may start to parse."""
+    parser: Parser = needs("code", "tree_sitter", purpose="CodeChunker").Parser(grammar)
+    return parser
+
+
 @cache
-def _parser(language: str) -> Parser | None:
+def _grammar(language: str) -> Language | None:
+    """The grammar; never written after it is made (a pointer to constant tables), so threads may share it."""
     if language not in GRAMMARS:
         return None
     module, function = GRAMMARS[language]
@@ -178,5 +185,5 @@ def _parser(language: str) -> Parser | None:
     except MissingExtraError as error:
         logger.info("%s code is cut at lines: %s", language, error)
         return None
-    parser: Parser = tree_sitter.Parser(tree_sitter.Language(getattr(grammar, function)()))
-    return parser
+    found: Language = tree_sitter.Language(getattr(grammar, function)())
+    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,11 @@ import pytest
 
 import agent_rag
 from agent_rag.chunkers import CodeChunker
-from agent_rag.chunkers.code import GRAMMARS, _parser
+from agent_rag.chunkers.code import GRAMMARS, _grammar
 from agent_rag.documents import Chunk, text_section
 
 needs_grammars = pytest.mark.skipif(
-    _parser("python") is None, reason="pip install 'agent-rag-middleware[code]' to run this"
+    _grammar("python") is None, reason="pip install 'agent-rag-middleware[code]' to run this"
 )
 
 
@@ -128,4 +130,23 @@ def test_every_grammar_loads(language: str) -> None:
     """Each language of the table has a grammar of a version that the parser reads."""
     pytest.importorskip(GRAMMARS[language][0], reason="pip install 'agent-rag-middleware[code]' to run this")
 
-    assert _parser(language) is not None
+    assert _grammar(language) is not None
+
+
+@needs_grammars
+async def test_many_files_at_once_are_cut_as_one_after_another() -> None:
+    """Forty files of one language, cut from four threads with a loop each, give the chunks of a quiet process."""
+    files = sorted(Path(agent_rag.__file__).parent.rglob("*.py"), key=lambda path: -path.stat().st_size)[:40]
+    texts = [path.read_text("utf-8") * 4 for path in files]
+
+    alone = [await chunks_of(text) for text in texts]
+
+    def cut(part: list[str]) -> list[list[Chunk]]:
+        async def all_at_once() -> list[list[Chunk]]:
+            return await asyncio.gather(*(chunks_of(text) for text in part))
+
+        return asyncio.run(all_at_once())
+
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(cut, [texts[number::4] for number in range(4)]))
+    assert [parts[index % 4][index // 4] for index in range(len(texts))] == alone
