@@ -22,6 +22,7 @@ from .limits import Limits
 
 if TYPE_CHECKING:
     from .chat import ChatModel, OpenAIChatModel
+    from .chat.extractive import ExtractiveChatModel
     from .chunkers import (
         ApproxTokenChunker,
         AutoChunker,
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
         chunker_from,
     )
     from .embeddings import EmbeddingModelBase, EmbeddingResponse, LocalEmbeddingModel, OpenAIEmbeddingModel
-    from .extractive import ExtractiveChatModel
-    from .ingest_report import IngestReport
-    from .ingestion import ingest, sync
-    from .knowledge import KnowledgeBase
+    from .ingestion.ingest import ingest, sync
+    from .ingestion.report import IngestReport
+    from .knowledge.document import Document
+    from .knowledge.knowledge_base import KnowledgeBase
     from .middleware import RAGMiddleware
     from .parsers import (
         ExcelParser,
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
         TcVectorStore,
         VectorStoreBase,
     )
-    from .writing import Document
 
 _LAZY = {
     "chat": ("ChatModel", "OpenAIChatModel"),
@@ -80,10 +80,9 @@ _LAZY = {
         "chunker_from",
     ),
     "embeddings": ("EmbeddingModelBase", "EmbeddingResponse", "LocalEmbeddingModel", "OpenAIEmbeddingModel"),
-    "extractive": ("ExtractiveChatModel",),
-    "ingest_report": ("IngestReport",),
-    "ingestion": ("ingest", "sync"),
-    "knowledge": ("KnowledgeBase",),
+    "chat.extractive": ("ExtractiveChatModel",),
+    "ingestion": ("IngestReport", "ingest", "sync"),
+    "knowledge": ("Document", "KnowledgeBase"),
     "middleware": ("RAGMiddleware",),
     "parsers": (
         "ExcelParser",
@@ -110,7 +109,6 @@ _LAZY = {
         "TcVectorStore",
         "VectorStoreBase",
     ),
-    "writing": ("Document",),
 }
 _MODULE_OF = {name: module for module, names in _LAZY.items() for name in names}
 

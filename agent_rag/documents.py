@@ -14,6 +14,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from .content import ContentBlock, DataBlock, TextBlock
 from .errors import RecordError
 
+__all__ = [
+    "Chunk",
+    "ChunkKey",
+    "DocumentSummary",
+    "Heading",
+    "Section",
+    "Signals",
+    "VectorRecord",
+    "VectorSearchResult",
+    "renumber",
+    "text_section",
+]
+
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff]*")
 
 

@@ -37,6 +37,37 @@ what happened, with which values, and what to do.
 
 import re
 
+__all__ = [
+    "AgentRAGError",
+    "ChatError",
+    "ChatTimeoutError",
+    "ChunkError",
+    "CollectionNotFoundError",
+    "ConfigurationError",
+    "DimensionMismatchError",
+    "EmbeddingAuthError",
+    "EmbeddingError",
+    "EmbeddingTimeoutError",
+    "EmptyFileError",
+    "EncryptedFileError",
+    "FilterError",
+    "LimitExceededError",
+    "MissingExtraError",
+    "ModelMismatchError",
+    "ParseError",
+    "ParseLimitError",
+    "ParseTimeoutError",
+    "ParserCrashedError",
+    "RecordError",
+    "RerankError",
+    "SourceError",
+    "StoreClosedError",
+    "StoreError",
+    "StoreLockedError",
+    "StoreUnavailableError",
+    "UnsupportedFormatError",
+]
+
 
 class AgentRAGError(Exception):
     """Root of all errors of this package."""

@@ -9,9 +9,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+__all__ = ["DocumentsDeleted", "DocumentsReplaced", "Event", "EventCallback", "LoadProgress", "Trigger"]
+
 logger = logging.getLogger("agent_rag")
 
 Trigger = Literal["user", "agent"]
+"""Who asked for a write."""
 
 
 class Event(BaseModel):
@@ -53,6 +56,7 @@ class LoadProgress(Event):
 
 
 EventCallback = Callable[[Event], Any | Awaitable[Any]]
+"""A function of an `Event`, sync or async."""
 
 
 async def emit(callback: EventCallback | None, event: Event) -> None:

@@ -18,20 +18,21 @@ PACKAGE = Path(agent_rag.__file__).parent
 ORDER = [
     ["errors"],
     ["content", "limits"],
-    ["documents", "events", "ingest_report"],
+    ["documents", "events"],
     ["filters"],
-    ["_extras", "_sync", "_http", "_collector"],
+    ["_util"],
     ["chat"],
     ["retrieval"],
     ["parsers", "chunkers", "embeddings", "stores"],
     ["sources"],
-    ["writing", "searching", "_collection", "knowledge"],
-    ["_ingest_run", "ingestion", "config", "migrate", "doctor"],
-    ["middleware", "extractive"],
+    ["knowledge"],
+    ["ingestion"],
+    ["config"],
+    ["middleware"],
     ["mcp"],
-    ["_ask", "_console", "cli"],
+    ["cli"],
 ]
-LATE = {("knowledge", "ingestion")}
+LATE = {("knowledge", "ingestion"), ("chat", "retrieval")}
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 SIBLINGS = {"parsers", "chunkers", "embeddings", "stores"}
 

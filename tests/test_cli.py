@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agent_rag.cli import app
+from agent_rag.cli.app import app
 from agent_rag.config import load_settings
 from agent_rag.errors import ConfigurationError
 

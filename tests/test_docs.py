@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import subprocess
+import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -67,78 +69,10 @@ def test_links_lead_somewhere() -> None:
 
 # --- the reference page ---
 
-PACKAGE = ROOT / "agent_rag"
 
-
-def exported(file: Path) -> list[str] | None:
-    """`__all__` of a module, read from its source: an adapter cannot be imported without its framework."""
-    for node in ast.parse(file.read_text("utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return list(ast.literal_eval(node.value))
-    return None
-
-
-def module_name(file: Path) -> str:
-    """``agent_rag.filters`` of ``agent_rag/filters/__init__.py``."""
-    parts = file.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def reference() -> dict[str, list[str]]:
-    """Module -> the names that the reference page gives it."""
-    text = (ROOT / "docs/reference.md").read_text("utf-8")
-    parts = re.split(r"^##+ `([\w.]+)`$", text, flags=re.MULTILINE)
-    return {
-        name: re.findall(r"^\| `(\w+)` \| [^|\n]{3,} \|$", body, re.MULTILINE)
-        for name, body in zip(parts[1::2], parts[2::2], strict=True)
-    }
-
-
-def test_the_reference_is_complete() -> None:
-    """It has every name of each `__all__`, with a line, once; those of `agent_rag` stand there only."""
-    listed = reference()
-    top = exported(PACKAGE / "__init__.py") or []
-    files = [
-        file
-        for file in sorted(PACKAGE.rglob("*.py"))
-        if not re.search(r"/_\w+(?<!__init__)\.py$|_contract/", str(file))
-    ]
-
-    for file in files:
-        names = exported(file)
-        if names is None:
-            continue
-        here = names if file.name != "__init__.py" or file.parent == PACKAGE else [n for n in names if n not in top]
-        assert listed.get(module_name(file), []) == here, module_name(file)
-
-
-def test_the_reference_names_what_exists() -> None:
-    """Modules without `__all__` are listed by choice; what is listed is defined there and has a docstring."""
-    for module, names in reference().items():
-        file = ROOT / (module.replace(".", "/") + ".py")
-        if not file.exists() or exported(file) is not None:
-            continue
-        body = ast.parse(file.read_text("utf-8")).body
-        documented = {
-            node.name
-            for node in body
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node)
-        }
-        aliases = {ast.unparse(node.targets[0]) for node in body if isinstance(node, ast.Assign)}
-        assert set(names) <= documented | aliases, module
-
-
-def test_every_public_name_has_a_docstring() -> None:
-    """Classes and functions in an `__all__`, wherever they are defined."""
-    documented: set[str] = set()
-    plain: set[str] = set()
-    for file in PACKAGE.rglob("*.py"):
-        for node in ast.parse(file.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                (documented if ast.get_docstring(node) else plain).add(node.name)
-
-    public = {name for file in PACKAGE.rglob("*.py") for name in exported(file) or []}
-    assert not sorted(public & plain - documented)
+def test_the_reference_is_what_the_code_says() -> None:
+    """`scripts/docs` would write the same page: every name of each `__all__`, each with a docstring."""
+    subprocess.run([sys.executable, "scripts/_reference.py", "--check"], check=True, cwd=ROOT)
 
 
 # --- the maps from other systems ---

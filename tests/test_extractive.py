@@ -14,8 +14,8 @@ import pytest_asyncio
 
 from agent_rag import ExtractiveChatModel, KnowledgeBase, LocalEmbeddingModel, QdrantStore, ingest
 from agent_rag.chat import ChatMessage, user
+from agent_rag.chat.extractive import DISCLAIMER, NOT_FOUND
 from agent_rag.content import TextBlock
-from agent_rag.extractive import DISCLAIMER, NOT_FOUND
 from agent_rag.middleware.loop import AgentRun, run_agent
 from agent_rag.testing import FactBase
 from agent_rag.testing.knowledge import hit

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from .._collector import collection_paused
+from .._util.collector import collection_paused
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

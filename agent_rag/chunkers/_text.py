@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, Field, model_validator
 
-from .._collector import collection_paused
+from .._util.collector import collection_paused
 from ..content import TextBlock
 from ..documents import Chunk, Section
 from ._boundaries import first_solid, is_blank

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from .._extras import needs
+from .._util.extras import needs
 from ..documents import Section
 from ..errors import MissingExtraError
 from ._boundaries import first_solid, line_end, line_start

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from .._collector import collection_paused
+from .._util.collector import collection_paused
 from ..documents import Section
 from ._text import Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, Span, largest_fit

@@ -11,7 +11,9 @@ from pydantic import BaseModel
 from ..content import DataBlock, TextBlock
 
 EmbeddingInput = str | TextBlock | DataBlock
+"""What a model embeds: text, or an image where it takes them."""
 EmbeddingMode = Literal["document", "query"]
+"""What the vectors are for: some models embed questions and passages differently."""
 
 
 class EmbeddingResponse(BaseModel):

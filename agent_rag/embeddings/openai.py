@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from pydantic import SecretStr
 
-from .._http import HTTPFailure, JSONClient, secret
+from .._util.http import HTTPFailure, JSONClient, secret
 from ..content import DataBlock
 from ..errors import (
     ConfigurationError,

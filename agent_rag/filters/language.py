@@ -155,6 +155,7 @@ class F:
 
 
 FilterLike = Filter | Mapping[str, Any]
+"""A filter, or a plain mapping: a scalar is eq, a list is in, fields are ANDed."""
 
 
 def as_filter(value: FilterLike | None) -> Filter | None:

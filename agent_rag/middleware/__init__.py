@@ -1,12 +1,13 @@
 """The framework-neutral middleware. Adapters are modules of their own, such as `agent_rag.middleware.langchain`."""
 
-from .citation import Citation, Source
-from .events import HintEvent, SearchFailed, ToolCallEvent
-from .hint import Hint, with_hints
-from .parameters import Parameters
-from .rag import RAGMiddleware
-from .tool import KnowledgeTool, ToolResult
-from .turn import HINT_NAME, Turn, TurnRegistry
+from ..chat import HINT_NAME
+from .core.citation import Citation, Source
+from .core.events import HintEvent, SearchFailed, ToolCallEvent
+from .core.hint import Hint, with_hints
+from .core.parameters import Parameters
+from .core.rag import RAGMiddleware
+from .core.tool import KnowledgeTool, ToolResult
+from .core.turn import Turn, TurnRegistry
 
 __all__ = [
     "HINT_NAME",

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._extras import needs
-from ..chat import ChatMessage, Role, data_url
+from .._util.extras import needs
+from ..chat import HINT_NAME, ChatMessage, Role, data_url
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from . import rag as core
-from .hint import Hint, with_hints
-from .parameters import Parameters as RAGParameters
-from .tool import KnowledgeTool, ToolResult
-from .turn import HINT_NAME, Turn
+from .core import rag as core
+from .core.hint import Hint, with_hints
+from .core.parameters import Parameters as RAGParameters
+from .core.tool import KnowledgeTool, ToolResult
+from .core.turn import Turn
 
 _framework = needs("agent-framework", "agent_framework", purpose="agent_rag.middleware.agent_framework")
 

@@ -7,14 +7,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from fnmatch import fnmatch
 from typing import Any
 
-from .._extras import needs
-from ..chat import ChatMessage, Role
+from .._util.extras import needs
+from ..chat import HINT_NAME, ChatMessage, Role
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock, URLSource
-from . import rag as core
-from .hint import Hint, with_hints
-from .parameters import Parameters as RAGParameters
-from .tool import KnowledgeTool
-from .turn import HINT_NAME, Turn, TurnRegistry
+from .core import rag as core
+from .core.hint import Hint, with_hints
+from .core.parameters import Parameters as RAGParameters
+from .core.tool import KnowledgeTool
+from .core.turn import Turn, TurnRegistry
 
 _middleware = needs("agentscope", "agentscope.middleware", purpose="agent_rag.middleware.agentscope")
 _events = needs("agentscope", "agentscope.event")

@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .._extras import needs
-from .._sync import run_sync
+from .._util.extras import needs
+from .._util.sync import run_sync
 from ..chat import ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
-from .hint import Hint, with_hints
-from .rag import RAGMiddleware
-from .tool import KnowledgeTool, ToolResult
-from .turn import Turn, TurnRegistry
+from .core.hint import Hint, with_hints
+from .core.rag import RAGMiddleware
+from .core.tool import KnowledgeTool, ToolResult
+from .core.turn import Turn, TurnRegistry
 
 _functions = needs("agno", "agno.tools.function", purpose="agent_rag.middleware.agno")
 _toolkits = needs("agno", "agno.tools.toolkit")
@@ -51,7 +51,7 @@ def attach(agent: Any, middleware: RAGMiddleware | Sequence[RAGMiddleware], *, s
     Static: a hint after the user's message, in the model's input only. Agentic: tools of the agent, with citations in
     ``RunOutput.references``, one entry for each call. The `scope` callable gets
     ``dependencies["agent_rag_context"]`` of the run. Works in ``run`` and ``arun``; in ``run`` the searches happen in
-    the event loop of `agent_rag._sync`, so open the store there too.
+    the event loop of `agent_rag._util.sync`, so open the store there too.
 
     Args:
         agent: An `agno.agent.Agent` with a model and, if any, a list of tools. Its model is replaced by a copy that

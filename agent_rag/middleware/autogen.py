@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .._extras import needs
-from ..chat import ChatMessage
+from .._util.extras import needs
+from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .hint import Hint, with_hints
-from .rag import RAGMiddleware
-from .tool import ToolResult
-from .turn import HINT_NAME, Turn
+from .core.hint import Hint, with_hints
+from .core.rag import RAGMiddleware
+from .core.tool import ToolResult
+from .core.turn import Turn
 
 _messages: Any = needs("autogen", "autogen_agentchat.messages", purpose="agent_rag.middleware.autogen")
 _core: Any = needs("autogen", "autogen_core")

@@ -13,17 +13,17 @@ from typing import Any, TypeVar
 
 import pydantic
 
-from .._extras import needs
-from .._sync import run_sync
+from .._util.extras import needs
+from .._util.sync import run_sync
 from ..chat import ChatMessage
 from ..content import ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
 from ._crewai_parts import parts
-from .citation import Citation
-from .hint import Hint, with_hints
-from .rag import RAGMiddleware
-from .tool import KnowledgeTool
-from .turn import Turn, TurnRegistry
+from .core.citation import Citation
+from .core.hint import Hint, with_hints
+from .core.rag import RAGMiddleware
+from .core.tool import KnowledgeTool
+from .core.turn import Turn, TurnRegistry
 
 _crew_tools: Any = needs("crewai", "crewai.tools", purpose="agent_rag.middleware.crewai")
 _bus: Any = needs("crewai", "crewai.events.event_bus")
@@ -104,8 +104,8 @@ def attach(
     """Give a CrewAI agent retrieval, and return it. Once, before it joins a crew.
 
     Static: a hint after the task, in the model's input only. Agentic: tools of the agent. A turn is one execution of a
-    task, or one ``kickoff`` of the agent. The searches happen in the event loop of `agent_rag._sync`, so open the store
-    there; tools of CrewAI are synchronous in ``akickoff`` too.
+    task, or one ``kickoff`` of the agent. The searches happen in the event loop of `agent_rag._util.sync`, so open
+    the store there; tools of CrewAI are synchronous in ``akickoff`` too.
 
     Args:
         agent: A `crewai.Agent`. Its model is replaced by a copy that adds the hints.

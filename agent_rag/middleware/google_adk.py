@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._extras import needs
+from .._util.extras import needs
 from ..chat import ChatMessage, ChatReply, ToolSpec
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from . import rag as core
-from .hint import Hint, with_hints
-from .parameters import Parameters as RAGParameters
-from .tool import KnowledgeTool, ToolResult
-from .turn import Turn
+from .core import rag as core
+from .core.hint import Hint, with_hints
+from .core.parameters import Parameters as RAGParameters
+from .core.tool import KnowledgeTool, ToolResult
+from .core.turn import Turn
 
 _plugins = needs("google-adk", "google.adk.plugins.base_plugin", purpose="agent_rag.middleware.google_adk")
 _models = needs("google-adk", "google.adk.models")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .._extras import needs
-from .._sync import run_sync
-from ..chat import ChatMessage
+from .._util.extras import needs
+from .._util.sync import run_sync
+from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
-from .hint import Hint, with_hints
-from .rag import RAGMiddleware
-from .tool import KnowledgeTool
-from .turn import HINT_NAME, Turn
+from .core.hint import Hint, with_hints
+from .core.rag import RAGMiddleware
+from .core.tool import KnowledgeTool
+from .core.turn import Turn
 
 _dataclasses = needs("haystack", "haystack.dataclasses", purpose="agent_rag.middleware.haystack")
 _state = needs("haystack", "haystack.components.agents.state")
@@ -48,7 +48,7 @@ def rag_options(
 
     Static: a hint after the user's message, in the model's input only. Agentic: tools of the agent, with the citations
     of all calls in the result's ``"citations"``. The `scope` callable gets ``hook_context["agent_rag_context"]`` of the
-    run. In ``run`` the searches happen in the event loop of `agent_rag._sync`, so open the store there too.
+    run. In ``run`` the searches happen in the event loop of `agent_rag._util.sync`, so open the store there too.
 
     Args:
         supports_images: Whether the agent's model takes image parts.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Annotated, Any, NotRequired
 
-from .._extras import needs
-from .._sync import run_sync
-from ..chat import ChatMessage, Role
+from .._util.extras import needs
+from .._util.sync import run_sync
+from ..chat import HINT_NAME, ChatMessage, Role
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from . import rag as core
-from .hint import Hint, with_hints
-from .parameters import Parameters as RAGParameters
-from .tool import KnowledgeTool, ToolResult
-from .turn import HINT_NAME, Turn, TurnRegistry
+from .core import rag as core
+from .core.hint import Hint, with_hints
+from .core.parameters import Parameters as RAGParameters
+from .core.tool import KnowledgeTool, ToolResult
+from .core.turn import Turn, TurnRegistry
 
 _types = needs("langchain", "langchain.agents.middleware.types", purpose="agent_rag.middleware.langchain")
 _messages = needs("langchain", "langchain_core.messages")
@@ -44,7 +44,8 @@ class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
 
     Citations are in ``ToolMessage.artifact["citations"]``; a static turn writes its `HintEvent` to the custom stream as
     ``{"type": "agent_rag_hint", ...}``. The `scope` callable gets the run's ``runtime.context``. Works in ``invoke``
-    and ``ainvoke``; in ``invoke`` the searches run in the event loop of `agent_rag._sync`, so open the store there too.
+    and ``ainvoke``; in ``invoke`` the searches run in the event loop of `agent_rag._util.sync`, so open the
+    store there too.
     """
 
     state_schema = RAGState

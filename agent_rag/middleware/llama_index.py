@@ -6,15 +6,15 @@ import base64
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .._extras import needs
-from .._sync import run_sync
+from .._util.extras import needs
+from .._util.sync import run_sync
 from ..chat import ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .events import HintEvent
-from .hint import Hint, with_hints
-from .rag import RAGMiddleware
-from .tool import KnowledgeTool
-from .turn import Turn
+from .core.events import HintEvent
+from .core.hint import Hint, with_hints
+from .core.rag import RAGMiddleware
+from .core.tool import KnowledgeTool
+from .core.turn import Turn
 
 _llms = needs("llama-index", "llama_index.core.llms", purpose="agent_rag.middleware.llama_index")
 _tools = needs("llama-index", "llama_index.core.tools")

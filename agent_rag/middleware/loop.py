@@ -11,16 +11,18 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..chat import ChatMessage, ChatModel, ChatReply, ToolCall, ToolSpec, user
+from ..chat import HINT_NAME, ChatMessage, ChatModel, ChatReply, ToolCall, ToolSpec, user
 from ..content import ContentBlock, TextBlock
 from ..errors import ConfigurationError
-from .arguments import ArgumentError, as_object, echo
-from .citation import Citation
-from .hint import Hint, with_hints
-from .rag import RAGMiddleware
-from .search import reason_of
-from .tool import KnowledgeTool
-from .turn import HINT_NAME, Turn
+from .core.arguments import ArgumentError, as_object, echo
+from .core.citation import Citation
+from .core.hint import Hint, with_hints
+from .core.rag import RAGMiddleware
+from .core.search import reason_of
+from .core.tool import KnowledgeTool
+from .core.turn import Turn
+
+__all__ = ["AgentRun", "FunctionTool", "run_agent"]
 
 logger = logging.getLogger("agent_rag")
 

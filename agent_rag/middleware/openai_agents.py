@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .._extras import needs
-from ..chat import ChatMessage, ChatReply, Role, ToolSpec
+from .._util.extras import needs
+from ..chat import HINT_NAME, ChatMessage, ChatReply, Role, ToolSpec
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from . import rag as core
-from .hint import Hint, with_hints
-from .parameters import Parameters as RAGParameters
-from .tool import KnowledgeTool, ToolResult
-from .turn import HINT_NAME, Turn, TurnRegistry
+from .core import rag as core
+from .core.hint import Hint, with_hints
+from .core.parameters import Parameters as RAGParameters
+from .core.tool import KnowledgeTool, ToolResult
+from .core.turn import Turn, TurnRegistry
 
 _agents = needs("openai-agents", "agents", purpose="agent_rag.middleware.openai_agents")
 _interface = needs("openai-agents", "agents.models.interface")

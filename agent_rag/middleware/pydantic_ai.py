@@ -10,15 +10,15 @@ from weakref import WeakValueDictionary
 
 from pydantic_core import SchemaValidator, core_schema
 
-from .._extras import needs
-from ..chat import ChatMessage, ChatReply, ToolSpec, user
+from .._util.extras import needs
+from ..chat import HINT_NAME, ChatMessage, ChatReply, ToolSpec, user
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from . import rag as core
-from .events import HintEvent
-from .hint import Hint, with_hints
-from .parameters import Parameters as RAGParameters
-from .tool import KnowledgeTool, ToolResult
-from .turn import HINT_NAME, Turn
+from .core import rag as core
+from .core.events import HintEvent
+from .core.hint import Hint, with_hints
+from .core.parameters import Parameters as RAGParameters
+from .core.tool import KnowledgeTool, ToolResult
+from .core.turn import Turn
 
 _capabilities = needs("pydantic-ai", "pydantic_ai.capabilities", purpose="agent_rag.middleware.pydantic_ai")
 _messages = needs("pydantic-ai", "pydantic_ai.messages")

@@ -13,16 +13,16 @@ from weakref import WeakKeyDictionary
 
 from PIL import Image
 
-from .._extras import needs
-from .._sync import run_sync
+from .._util.extras import needs
+from .._util.sync import run_sync
 from ..chat import ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
-from .citation import Citation
-from .hint import Hint, with_hints
-from .rag import RAGMiddleware
-from .tool import KnowledgeTool, ToolResult
-from .turn import Turn
+from .core.citation import Citation
+from .core.hint import Hint, with_hints
+from .core.rag import RAGMiddleware
+from .core.tool import KnowledgeTool, ToolResult
+from .core.turn import Turn
 
 _memory: Any = needs("smolagents", "smolagents.memory", purpose="agent_rag.middleware.smolagents")
 _models: Any = needs("smolagents", "smolagents.models")
@@ -44,7 +44,7 @@ def attach(
     """Give a smolagents agent retrieval, and return it. Once, before its first run.
 
     Static: a hint after the task, in the model's input only. Agentic: tools of the agent, whose results are texts with
-    `citations`. The searches happen in the event loop of `agent_rag._sync`, so open the store there.
+    `citations`. The searches happen in the event loop of `agent_rag._util.sync`, so open the store there.
 
     Args:
         agent: A `ToolCallingAgent` or `CodeAgent`. Its model is replaced by a copy that adds the hints; managed agents

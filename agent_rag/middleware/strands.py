@@ -7,14 +7,14 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._extras import needs
+from .._util.extras import needs
 from ..chat import ChatMessage, Role, image_note
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from . import rag as core
-from .hint import Hint, with_hints
-from .parameters import Parameters as RAGParameters
-from .tool import KnowledgeTool
-from .turn import Turn
+from .core import rag as core
+from .core.hint import Hint, with_hints
+from .core.parameters import Parameters as RAGParameters
+from .core.tool import KnowledgeTool
+from .core.turn import Turn
 
 _plugins = needs("strands", "strands.plugins", purpose="agent_rag.middleware.strands")
 _middleware = needs("strands", "strands.middleware")

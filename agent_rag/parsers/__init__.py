@@ -9,58 +9,58 @@ from .base import ParserBase
 from .registry import parser_for, register_parser, supported_extensions
 
 if TYPE_CHECKING:
-    from ._isolation import ParserPool
-    from .code import CodeParser
-    from .csv import CSVParser
     from .docling import DoclingParser
-    from .email import EmailParser
-    from .epub import EPUBParser
-    from .excel import ExcelParser
-    from .html import HTMLParser
-    from .image import ImageParser
-    from .json import JSONParser
-    from .markdown import MarkdownParser
-    from .msg import MSGParser
-    from .notebook import NotebookParser
-    from .ocr import OCREngine, OCRText, TesseractOCR
-    from .opendocument import ODPParser, ODTParser
-    from .pdf import PDFParser
-    from .powerpoint import PPTParser
-    from .rst import RSTParser
-    from .rtf import RTFParser
-    from .text import TextParser, parse_text
-    from .word import WordParser
-    from .xml import XMLParser
-    from .yaml import YAMLParser
+    from .images.image import ImageParser
+    from .images.ocr import OCREngine, OCRText, TesseractOCR
+    from .mail.email import EmailParser
+    from .mail.msg import MSGParser
+    from .office.opendocument import ODPParser, ODTParser
+    from .office.powerpoint import PPTParser
+    from .office.rtf import RTFParser
+    from .office.sheets.excel import ExcelParser
+    from .office.word import WordParser
+    from .pdf.pdf import PDFParser
+    from .text.code import CodeParser
+    from .text.csv import CSVParser
+    from .text.json import JSONParser
+    from .text.markdown import MarkdownParser
+    from .text.notebook import NotebookParser
+    from .text.plain import TextParser, parse_text
+    from .text.rst import RSTParser
+    from .text.xml import XMLParser
+    from .text.yaml import YAMLParser
+    from .web.epub import EPUBParser
+    from .web.html import HTMLParser
+    from .workers.pool import ParserPool
 
 _LAZY = {
-    "CSVParser": "csv",
-    "CodeParser": "code",
+    "CSVParser": "text.csv",
+    "CodeParser": "text.code",
     "DoclingParser": "docling",
-    "EPUBParser": "epub",
-    "EmailParser": "email",
-    "ExcelParser": "excel",
-    "HTMLParser": "html",
-    "ImageParser": "image",
-    "JSONParser": "json",
-    "MSGParser": "msg",
-    "MarkdownParser": "markdown",
-    "NotebookParser": "notebook",
-    "OCREngine": "ocr",
-    "OCRText": "ocr",
-    "ODPParser": "opendocument",
-    "ODTParser": "opendocument",
-    "PDFParser": "pdf",
-    "PPTParser": "powerpoint",
-    "ParserPool": "_isolation",
-    "RSTParser": "rst",
-    "RTFParser": "rtf",
-    "TesseractOCR": "ocr",
-    "TextParser": "text",
-    "WordParser": "word",
-    "XMLParser": "xml",
-    "YAMLParser": "yaml",
-    "parse_text": "text",
+    "EPUBParser": "web.epub",
+    "EmailParser": "mail.email",
+    "ExcelParser": "office.sheets.excel",
+    "HTMLParser": "web.html",
+    "ImageParser": "images.image",
+    "JSONParser": "text.json",
+    "MSGParser": "mail.msg",
+    "MarkdownParser": "text.markdown",
+    "NotebookParser": "text.notebook",
+    "OCREngine": "images.ocr",
+    "OCRText": "images.ocr",
+    "ODPParser": "office.opendocument",
+    "ODTParser": "office.opendocument",
+    "PDFParser": "pdf.pdf",
+    "PPTParser": "office.powerpoint",
+    "ParserPool": "workers.pool",
+    "RSTParser": "text.rst",
+    "RTFParser": "office.rtf",
+    "TesseractOCR": "images.ocr",
+    "TextParser": "text.plain",
+    "WordParser": "office.word",
+    "XMLParser": "text.xml",
+    "YAMLParser": "text.yaml",
+    "parse_text": "text.plain",
 }
 
 __all__ = [

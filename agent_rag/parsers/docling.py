@@ -10,11 +10,11 @@ import httpx
 
 from ..documents import Section
 from ..errors import ParseError, ParseTimeoutError
-from ._file import MIB, read_bytes
-from ._sniff import detect
 from .base import ParserBase
-from .markdown import markdown_headings
-from .text import one_section
+from .file import MIB, read_bytes
+from .sniff import detect
+from .text.markdown import markdown_headings
+from .text.plain import one_section
 
 _PATH = "/v1/convert/file"
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from ..errors import UnsupportedFormatError
-from . import _sniff
+from . import sniff
 from .base import ParserBase
 
 logger = logging.getLogger(__name__)
@@ -37,37 +37,38 @@ def _shipped(module: str, name: str, media_types: str, extensions: str, **option
 
 
 _SHIPPED = [
-    _shipped("text", "TextParser", "text/plain", ".txt .text .log"),
-    _shipped("markdown", "MarkdownParser", "text/markdown text/x-markdown", ".md .markdown .mdown .mkd .mdx"),
-    _shipped("html", "HTMLParser", "text/html application/xhtml+xml", ".html .htm .xhtml"),
-    _shipped("csv", "CSVParser", "text/csv text/tab-separated-values application/csv", ".csv .tsv .tab"),
-    _shipped("json", "JSONParser", "application/json application/x-ndjson application/jsonl application/jsonlines"
+    _shipped("text.plain", "TextParser", "text/plain", ".txt .text .log"),
+    _shipped("text.markdown", "MarkdownParser", "text/markdown text/x-markdown", ".md .markdown .mdown .mkd .mdx"),
+    _shipped("web.html", "HTMLParser", "text/html application/xhtml+xml", ".html .htm .xhtml"),
+    _shipped("text.csv", "CSVParser", "text/csv text/tab-separated-values application/csv", ".csv .tsv .tab"),
+    _shipped("text.json", "JSONParser", "application/json application/x-ndjson application/jsonl application/jsonlines"
              " application/geo+json application/ld+json text/json", ".json .jsonl .ndjson .geojson .jsonld"),
-    _shipped("notebook", "NotebookParser", _sniff.NOTEBOOK, ".ipynb"),
-    _shipped("xml", "XMLParser", "application/xml text/xml application/rss+xml application/atom+xml image/svg+xml",
+    _shipped("text.notebook", "NotebookParser", sniff.NOTEBOOK, ".ipynb"),
+    _shipped("text.xml", "XMLParser", "application/xml text/xml application/rss+xml application/atom+xml image/svg+xml",
              ".xml .rss .atom .svg .xsd .xsl"),
-    _shipped("yaml", "YAMLParser", "application/yaml application/x-yaml text/yaml text/x-yaml", ".yaml .yml"),
-    _shipped("rst", "RSTParser", "text/x-rst text/prs.fallenstein.rst", ".rst .rest"),
-    _shipped("code", "CodeParser", "text/x-python text/x-script.python application/javascript text/javascript"
+    _shipped("text.yaml", "YAMLParser", "application/yaml application/x-yaml text/yaml text/x-yaml", ".yaml .yml"),
+    _shipped("text.rst", "RSTParser", "text/x-rst text/prs.fallenstein.rst", ".rst .rest"),
+    _shipped("text.code", "CodeParser", "text/x-python text/x-script.python application/javascript text/javascript"
              " text/x-c text/x-java-source text/x-go text/x-rust application/x-sh application/sql application/toml",
              ".py .pyi .js .mjs .cjs .jsx .ts .tsx .java .kt .kts .scala .go .rs .c .h .cc .cpp .cxx .hpp .cs .swift"
              " .rb .php .pl .lua .r .jl .sh .bash .zsh .ps1 .sql .css .scss .toml .ini .cfg .proto .graphql .tf .dart"
              " .ex .exs .erl .hs .ml .clj .vue .svelte"),
-    _shipped("email", "EmailParser", "message/rfc822", ".eml"),
-    _shipped("msg", "MSGParser", _sniff.MSG, ".msg"),
-    _shipped("epub", "EPUBParser", _sniff.EPUB, ".epub"),
-    _shipped("pdf", "PDFParser", "application/pdf application/x-pdf", ".pdf"),
-    _shipped("word", "WordParser", f"{_sniff.DOCX} application/vnd.ms-word.document.macroenabled.12"
+    _shipped("mail.email", "EmailParser", "message/rfc822", ".eml"),
+    _shipped("mail.msg", "MSGParser", sniff.MSG, ".msg"),
+    _shipped("web.epub", "EPUBParser", sniff.EPUB, ".epub"),
+    _shipped("pdf.pdf", "PDFParser", "application/pdf application/x-pdf", ".pdf"),
+    _shipped("office.word", "WordParser", f"{sniff.DOCX} application/vnd.ms-word.document.macroenabled.12"
              " application/vnd.openxmlformats-officedocument.wordprocessingml.template", ".docx .docm .dotx"),
-    _shipped("powerpoint", "PPTParser", f"{_sniff.PPTX} application/vnd.ms-powerpoint.presentation.macroenabled.12"
+    _shipped("office.powerpoint", "PPTParser", sniff.PPTX +
+             " application/vnd.ms-powerpoint.presentation.macroenabled.12"
              " application/vnd.openxmlformats-officedocument.presentationml.slideshow", ".pptx .pptm .ppsx"),
-    _shipped("excel", "ExcelParser", f"{_sniff.XLSX} {_sniff.XLS} {_sniff.XLSB} {_sniff.ODS}"
+    _shipped("office.sheets.excel", "ExcelParser", f"{sniff.XLSX} {sniff.XLS} {sniff.XLSB} {sniff.ODS}"
              " application/vnd.ms-excel.sheet.macroenabled.12",
              ".xlsx .xlsm .xltx .xls .xlsb .ods", separate_sheet=True),
-    _shipped("opendocument", "ODTParser", f"{_sniff.ODT} {_sniff.ODT}-template", ".odt .ott"),
-    _shipped("opendocument", "ODPParser", f"{_sniff.ODP} {_sniff.ODP}-template", ".odp .otp"),
-    _shipped("rtf", "RTFParser", f"{_sniff.RTF} text/rtf", ".rtf"),
-    _shipped("image", "ImageParser", "image/png image/jpeg image/gif image/bmp image/webp image/tiff",
+    _shipped("office.opendocument", "ODTParser", f"{sniff.ODT} {sniff.ODT}-template", ".odt .ott"),
+    _shipped("office.opendocument", "ODPParser", f"{sniff.ODP} {sniff.ODP}-template", ".odp .otp"),
+    _shipped("office.rtf", "RTFParser", f"{sniff.RTF} text/rtf", ".rtf"),
+    _shipped("images.image", "ImageParser", "image/png image/jpeg image/gif image/bmp image/webp image/tiff",
              ".png .jpg .jpeg .gif .bmp .webp .tif .tiff"),
 ]  # fmt: skip
 
@@ -103,7 +104,7 @@ def parser_for(filename: str | PurePath, media_type: str | None = None, data: by
     """
     extension = PurePath(filename).suffix.lower()
     declared = (media_type or "").split(";")[0].strip().lower()
-    detected = _sniff.detect(data) if data is not None else _sniff.Detected("", "none")
+    detected = sniff.detect(data) if data is not None else sniff.Detected("", "none")
     entry = _choose(detected, declared, extension)
     if entry is None:
         raise _unsupported(filename, detected.media_type or declared or extension or "unknown")
@@ -148,7 +149,7 @@ def supported_extensions() -> list[str]:
     return sorted({extension for entry in _entries() for extension in entry.extensions})
 
 
-def _choose(detected: _sniff.Detected, declared: str, extension: str) -> _Entry | None:
+def _choose(detected: sniff.Detected, declared: str, extension: str) -> _Entry | None:
     if detected.certain == "magic":
         return _by_signature(detected.media_type, declared, extension)
     if detected.certain == "text" and extension in _TABULAR:
@@ -161,7 +162,7 @@ def _choose(detected: _sniff.Detected, declared: str, extension: str) -> _Entry 
 
 
 def _by_signature(kind: str, declared: str, extension: str) -> _Entry | None:
-    if kind == _sniff.ENCRYPTED_OFFICE:
+    if kind == sniff.ENCRYPTED_OFFICE:
         return _by_extension(extension if extension in _OFFICE else ".xlsx")
     return _by_type(kind) or next((e for e in (_by_type(declared), _by_extension(extension)) if e and e.custom), None)
 
@@ -181,7 +182,7 @@ def _by_extension(extension: str) -> _Entry | None:
 
 
 def _is_binary(entry: _Entry) -> bool:
-    binary = ("application/pdf", _sniff.DOCX, _sniff.PPTX, _sniff.XLSX, _sniff.EPUB, "image/png")
+    binary = ("application/pdf", sniff.DOCX, sniff.PPTX, sniff.XLSX, sniff.EPUB, "image/png")
     return not entry.custom and any(kind in binary for kind in entry.media_types)
 
 

@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Hashable, Sequence
 from typing import Any, TypeVar
 
+__all__ = ["convex_combination", "distribution_based", "reciprocal_rank"]
+
 K = TypeVar("K", bound=Hashable)
 Ranking = Sequence[tuple[K, float]]
 

@@ -18,6 +18,8 @@ from collections.abc import Iterable
 
 import Stemmer
 
+__all__ = ["idf", "term_weight", "tokenize"]
+
 K1 = 1.2
 B = 0.75
 

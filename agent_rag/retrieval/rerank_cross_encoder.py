@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._extras import needs
+from .._util.extras import needs
 from ..documents import VectorSearchResult
 from ..errors import RerankError
 from .rerank import Order, RerankerBase

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 from pydantic import SecretStr
 
-from .._http import HTTPFailure, JSONClient, secret
+from .._util.http import HTTPFailure, JSONClient, secret
 from ..documents import VectorSearchResult
 from ..errors import ConfigurationError, RerankError
 from .rerank import Order, RerankerBase

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
-from .._http import HTTPFailure
+from .._util.http import HTTPFailure
 from ..errors import SourceError
 
 _UP_TO_CREDENTIALS = re.compile(r"(?<=:).*@", re.DOTALL)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import httpx
 
-from .._http import HTTPFailure
+from .._util.http import HTTPFailure
 from ..errors import SourceError
 
 _PIECE = 1024 * 1024

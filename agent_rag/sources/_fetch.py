@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from .._http import HTTPFailure, refusal, request_failures, retried
+from .._util.http import HTTPFailure, refusal, request_failures, retried
 from ..errors import SourceError
-from ..parsers._encoding import in_utf8
+from ..parsers.text.encoding import in_utf8
 from ._address import Address, is_public, resolve
 from ._body import read_body
 from ._client import connect_to

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from .._extras import DISTRIBUTION
+from .._util.extras import DISTRIBUTION
 from ..errors import ConfigurationError, SourceError, redact
 from ..parsers import supported_extensions
 from ._address import Address, identity_of

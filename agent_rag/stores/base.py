@@ -17,6 +17,8 @@ from pydantic import BaseModel
 from ..documents import Chunk, ChunkKey, DocumentSummary, Signals, VectorRecord, VectorSearchResult, storable_text
 from ..filters import FilterLike
 
+__all__ = ["Capability", "CollectionInfo", "RetrieveRequest", "StoreHealth", "VectorStoreBase", "retrieve_steps"]
+
 FORMAT_VERSION = 1
 
 Capability = Literal["filter", "keyword", "scope", "replace", "fetch", "iterate"]

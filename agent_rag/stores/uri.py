@@ -9,6 +9,8 @@ from urllib.parse import parse_qsl, urlsplit
 from ..errors import ConfigurationError, redact
 from .base import VectorStoreBase
 
+__all__ = ["store_from_uri"]
+
 StoreFactory = Callable[[str], VectorStoreBase]
 
 ENTRY_POINT_GROUP = "agent_rag.stores"

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .adapter_contract import AdapterContract, Outcome
+    from .chat import ScriptedChatModel
+    from .chunker_contract import ChunkerContract
+    from .embedding import HashEmbedding
+    from .knowledge import FactBase
+    from .parser_contract import ParserContract
+    from .records import record
+    from .seven_method_store import SevenMethodStore
+    from .store_contract import StoreContract, assert_congruent
 
 _CONTRACTS = {
     "AdapterContract": "adapter_contract",

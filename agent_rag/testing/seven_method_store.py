@@ -10,8 +10,8 @@ from typing import Any, Self
 from ..documents import DocumentSummary, VectorRecord, VectorSearchResult
 from ..errors import CollectionNotFoundError, DimensionMismatchError, RecordError, StoreClosedError
 from ..filters import matches
-from ..stores._shared.records import clean_record
 from ..stores.base import VectorStoreBase
+from ..stores.engine.records import clean_record
 
 Key = tuple[str, int]
 

@@ -16,7 +16,7 @@ from agno.models.response import ModelResponse
 
 from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, RAGMiddleware, TextBlock
 from agent_rag.middleware.agno import attach
-from agent_rag.middleware.events import HintEvent
+from agent_rag.middleware.core.events import HintEvent
 
 QUESTION = "How long is the warranty of the heat pump?"
 SEARCH = {"name": "search_knowledge", "arguments": json.dumps({"query": "warranty conditions"})}

@@ -17,9 +17,9 @@ with warnings.catch_warnings():
     from crewai import Agent, BaseLLM, Crew, Task
 
 from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, RAGMiddleware, TextBlock
-from agent_rag._sync import run_sync
+from agent_rag._util.sync import run_sync
+from agent_rag.middleware.core.events import HintEvent
 from agent_rag.middleware.crewai import attach, citations
-from agent_rag.middleware.events import HintEvent
 
 QUESTION = "How long is the warranty of the heat pump?"
 SEARCH = {"name": "search_knowledge", "arguments": '{"query": "warranty conditions"}'}

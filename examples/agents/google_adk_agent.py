@@ -15,7 +15,7 @@ from google.adk.runners import InMemoryRunner
 from google.genai import types
 
 from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, TextBlock
-from agent_rag.middleware.events import HintEvent
+from agent_rag.middleware.core.events import HintEvent
 from agent_rag.middleware.google_adk import METADATA_KEY, RAGMiddleware
 
 QUESTION = "How long is the warranty of the heat pump?"

@@ -12,7 +12,7 @@ from haystack.components.generators.chat import MockChatGenerator
 from haystack.dataclasses import ChatMessage, ToolCall
 
 from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, RAGMiddleware, TextBlock
-from agent_rag.middleware.events import HintEvent
+from agent_rag.middleware.core.events import HintEvent
 from agent_rag.middleware.haystack import rag_options
 
 QUESTION = "How long is the warranty of the heat pump?"

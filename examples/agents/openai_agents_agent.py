@@ -12,7 +12,7 @@ from agents import Agent, Model, ModelResponse, SQLiteSession, ToolCallOutputIte
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, TextBlock
-from agent_rag.middleware.events import HintEvent
+from agent_rag.middleware.core.events import HintEvent
 from agent_rag.middleware.openai_agents import RAGMiddleware, attach
 
 QUESTION = "How long is the warranty of the heat pump?"

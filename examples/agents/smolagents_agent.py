@@ -11,8 +11,8 @@ from smolagents import Model, ToolCallingAgent
 from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction
 
 from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, RAGMiddleware, TextBlock
-from agent_rag._sync import run_sync
-from agent_rag.middleware.events import HintEvent
+from agent_rag._util.sync import run_sync
+from agent_rag.middleware.core.events import HintEvent
 from agent_rag.middleware.smolagents import attach, citations
 
 QUESTION = "How long is the warranty of the heat pump?"

@@ -59,11 +59,11 @@ async def test_wrong_syntax_falls_back_to_lines() -> None:
 async def test_without_the_extra_code_is_cut_at_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing grammar is no error."""
     monkeypatch.setitem(sys.modules, "tree_sitter", None)
-    _parser.cache_clear()
+    _grammar.cache_clear()
     try:
         chunks = await chunks_of("a = 1\n" * 20, chunk_size=32)
     finally:
-        _parser.cache_clear()
+        _grammar.cache_clear()
 
     assert [chunk.text for chunk in chunks] == ["a = 1\n" * 5] * 4
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agent_rag.cli import app
+from agent_rag.cli.app import app
 
 from .page_server import Page, PageServer
 

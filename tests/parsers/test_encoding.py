@@ -12,7 +12,7 @@ import pytest
 from agent_rag import TextParser
 from agent_rag.errors import ConfigurationError, ParseError
 from agent_rag.parsers import HTMLParser
-from agent_rag.parsers._encoding import decode, in_utf8
+from agent_rag.parsers.text.encoding import decode, in_utf8
 
 FRENCH = "café – “naïve”"
 TEXTS = {

@@ -14,7 +14,7 @@ import pytest
 from agent_rag import Section
 from agent_rag.chunkers import AutoChunker
 from agent_rag.parsers import HTMLParser, JSONParser, parse_text, parser_for
-from agent_rag.parsers._file import is_large
+from agent_rag.parsers.file import is_large
 
 from .samples import zip_of
 

@@ -24,8 +24,8 @@ from openpyxl.styles import Font
 from agent_rag.documents import Section
 from agent_rag.errors import EncryptedFileError, ParseError, ParseLimitError, UnsupportedFormatError
 from agent_rag.parsers import ExcelParser
-from agent_rag.parsers._cells import DateFormats, date_text, number_text
-from agent_rag.parsers._error_cells import error_cells
+from agent_rag.parsers.office.sheets.cells import DateFormats, date_text, number_text
+from agent_rag.parsers.office.sheets.error_cells import error_cells
 
 from ..shared import needs_shared
 from .native_workbooks import ods_with_errors, xls_with_errors, xlsb_with_errors

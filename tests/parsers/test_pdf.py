@@ -9,9 +9,10 @@ import pypdf
 import pytest
 
 from agent_rag.errors import ConfigurationError, EmptyFileError, EncryptedFileError, ParseError, ParseLimitError
-from agent_rag.parsers import PDFParser, pdf
-from agent_rag.parsers._pdf_engines import PDFPage, PypdfEngine
-from agent_rag.parsers._pdf_text import better_spaced, clean, has_glued_words
+from agent_rag.parsers import PDFParser
+from agent_rag.parsers.pdf import pdf
+from agent_rag.parsers.pdf.engines import PDFPage, PypdfEngine
+from agent_rag.parsers.pdf.text import better_spaced, clean, has_glued_words
 
 from .samples import decoded, pdf_lines, pdf_sample, picture, raw_pdf
 

@@ -6,10 +6,10 @@ import pypdfium2
 import pytest
 
 from agent_rag.parsers import PDFParser
-from agent_rag.parsers._pdf_ffi import FastPdfium, address
-from agent_rag.parsers._pdf_layout import Box, may_have_columns
-from agent_rag.parsers._pdf_rtl import in_reading_order
-from agent_rag.parsers._pdf_text import Bookmark, Outline, clean, has_glued_words
+from agent_rag.parsers.pdf.ffi import FastPdfium, address
+from agent_rag.parsers.pdf.layout import Box, may_have_columns
+from agent_rag.parsers.pdf.rtl import in_reading_order
+from agent_rag.parsers.pdf.text import Bookmark, Outline, clean, has_glued_words
 
 from .samples import pdf_lines, raw_pdf
 from .test_pdf import _mapped

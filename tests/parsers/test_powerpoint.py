@@ -15,7 +15,7 @@ from pptx.util import Inches
 from agent_rag.documents import Section
 from agent_rag.errors import ParseError, UnsupportedFormatError
 from agent_rag.parsers import PPTParser
-from agent_rag.parsers._reading_order import Box, in_reading_order
+from agent_rag.parsers.office.reading_order import Box, in_reading_order
 
 from ..shared import needs_shared
 from .ooxml import case_file, part, pptx, saved, shape, strict

@@ -21,7 +21,7 @@ from agent_rag.parsers import (
     registry,
     supported_extensions,
 )
-from agent_rag.parsers._sniff import detect
+from agent_rag.parsers.sniff import detect
 
 from .samples import SAMPLES, docx_sample, pdf_sample, xlsx_sample
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_rag.parsers._tables import JSON_MARKER, check_table_format, render_table
+from agent_rag.parsers.tables import JSON_MARKER, check_table_format, render_table
 
 _CELLS = st.text(alphabet="ab|\\ \n\r\u2028é漢", max_size=6)
 

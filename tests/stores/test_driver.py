@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agent_rag.documents import ChunkKey, Signals, VectorSearchResult
-from agent_rag.stores._shared.driver import all_from, run_steps, run_steps_async
 from agent_rag.stores.base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from agent_rag.stores.engine.driver import all_from, run_steps, run_steps_async
 from agent_rag.testing import record
 
 A, B, C = (ChunkKey("", name, 0) for name in "abc")

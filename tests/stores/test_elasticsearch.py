@@ -28,10 +28,10 @@ from tests.stores.races import assert_one_version_is_seen
 
 pytest.importorskip("elasticsearch", reason="pip install 'agent-rag-middleware[elasticsearch]' to run this")
 
-from agent_rag.stores._shared.filter_tokens import sortable
 from agent_rag.stores.elasticsearch import ElasticsearchStore
 from agent_rag.stores.elasticsearch import writer as writer_module
 from agent_rag.stores.elasticsearch.writer import Writer
+from agent_rag.stores.engine.filter_tokens import sortable
 
 SERVER = os.environ.get("AGENT_RAG_ELASTICSEARCH_URL")
 # A client of version 9 does not talk to a server of version 8.

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_rag.filters import F, matches
-from agent_rag.stores._shared.filter_tokens import (
+from agent_rag.stores.engine.filter_tokens import (
     Both,
     Condition,
     Has,

@@ -25,7 +25,7 @@ from tests.stores.races import assert_one_version_is_seen
 pytest.importorskip("pymilvus", reason="pip install 'agent-rag-middleware[milvus]' to run this")
 pytest.importorskip("milvus_lite", reason="pip install 'agent-rag-middleware[milvus]' to run this")
 
-from agent_rag.stores._shared.prepared import PreparedChunk
+from agent_rag.stores.engine.prepared import PreparedChunk
 from agent_rag.stores.milvus import MilvusLiteStore
 from agent_rag.stores.milvus.schema import MilvusDialect, MilvusInfo, chunk_row, chunks_of
 

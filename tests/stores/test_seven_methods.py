@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_rag.stores.seed import SeedStoreAdapter
+from agent_rag.stores.seven import SeedStoreAdapter
 from agent_rag.testing import SevenMethodStore, StoreContract, record
 
 

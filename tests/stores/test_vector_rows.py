@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agent_rag.stores._shared.products import Pace, products
-from agent_rag.stores._shared.vector_rows import VectorRows
+from agent_rag.stores.rows.products import Pace, products
+from agent_rag.stores.rows.vectors import VectorRows
 
 
 def rows_of(count: int, dimensions: int = 8, seed: int = 1) -> np.ndarray:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
-from agent_rag.stores._shared import versions as module
-from agent_rag.stores._shared.heads import Head, Name
-from agent_rag.stores._shared.versions import Changed, Versions
+from agent_rag.stores.versions import versions as module
+from agent_rag.stores.versions.heads import Head, Name
+from agent_rag.stores.versions.versions import Changed, Versions
 
 
 class Stored(NamedTuple):

@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from ..._extras import needs
+from ..._util.extras import needs
 from ...errors import CollectionNotFoundError, StoreError, StoreUnavailableError, redact
-from .._shared.groups import at_most, grouped
-from .._shared.records import closed_store
+from ..engine.records import closed_store
+from ..versions.groups import at_most, grouped
 from .schema import Document, as_json
 
 Refresh = bool | str

@@ -9,10 +9,10 @@ from typing import TypeVar
 from ...documents import VectorRecord, VectorSearchResult
 from ...errors import CollectionNotFoundError, ConfigurationError, LimitExceededError
 from ...filters import FilterLike
-from .._shared.engine_store import Answer, settled
-from .._shared.heads import Name
-from .._shared.records import Checked, existing
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
+from ..engine.records import Checked, existing
+from ..engine.store import Answer, settled
+from ..versions.heads import Name
 from .client import CONFLICT, Action, Connection, ElasticsearchOptions
 from .reads import MAX_LIMIT, Reader
 from .schema import CONTENT, INFO_ID, KIND, Document, index_name, index_settings, mappings

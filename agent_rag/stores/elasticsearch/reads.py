@@ -11,10 +11,10 @@ from ...documents import ChunkKey, DocumentSummary, VectorRecord
 from ...errors import StoreError
 from ...filters import FilterLike, matches
 from ...filters.plan import plan
-from .._shared.heads import MAX_INDEX, Name
-from .._shared.statistics import Statistics
-from .._shared.versions import Changed
 from ..base import CollectionInfo
+from ..versions.heads import MAX_INDEX, Name
+from ..versions.statistics import Statistics
+from ..versions.versions import Changed
 from .client import Connection, Rows
 from .schema import (
     CONTENT,

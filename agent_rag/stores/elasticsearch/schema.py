@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 from ...documents import Chunk, DocumentSummary, VectorRecord
 from ...filters import FilterLike
 from ...filters.plan import index_metadata, plan
-from .._shared.filter_tokens import sortable
-from .._shared.heads import Head, Name, runs_of
-from .._shared.payload import number_field, parse_chunk, translate
-from .._shared.words import words_of
+from ..engine.filter_tokens import sortable
+from ..engine.payload import number_field, parse_chunk, translate
+from ..engine.words import words_of
+from ..versions.heads import Head, Name, runs_of
 
 KIND, VERSION, HEAD_ID, SCOPE, DOCUMENT, INDEX = "k", "g", "h", "s", "d", "i"
 TEXT, VECTOR, CONTENT, TOKENS, RANGES, HEAD = "t", "v", "c", "x", "r", "f"

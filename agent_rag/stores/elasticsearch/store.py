@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import SecretStr
 
 from ...errors import ConfigurationError
-from .._shared.engine_store import EngineStore
+from ..engine.store import EngineStore
 from .client import ElasticsearchOptions
 from .engine import ElasticsearchEngine
 

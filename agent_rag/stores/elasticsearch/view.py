@@ -10,13 +10,13 @@ from typing import Any
 from ...documents import Chunk, ChunkKey, VectorSearchResult
 from ...filters import FilterLike
 from ...retrieval.lexical import idf
-from .._shared.driver import best, run_steps_async
-from .._shared.exact_scores import bm25
-from .._shared.records import query_vector
-from .._shared.statistics import Statistics
-from .._shared.versions import Changed, Versions
-from .._shared.words import words_of
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ..engine.driver import best, run_steps_async
+from ..engine.records import query_vector
+from ..engine.words import words_of
+from ..versions.exact_scores import bm25
+from ..versions.statistics import Statistics
+from ..versions.versions import Changed, Versions
 from .client import Rows
 from .reads import MAX_LIMIT, TEXTS_PER_PAGE, Reader
 from .schema import (

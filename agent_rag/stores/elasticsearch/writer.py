@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...documents import DocumentSummary
 from ...errors import StoreError
 from ...filters import FilterLike, matches
-from .._shared.groups import at_most, grouped
-from .._shared.heads import Head, Name, check_indexes, runs_of
-from .._shared.prepared import NewDocument, by_document
-from .._shared.records import Prepared
+from ..engine.prepared import NewDocument, by_document
+from ..engine.records import Prepared
+from ..versions.groups import at_most, grouped
+from ..versions.heads import Head, Name, check_indexes, runs_of
 from .client import CONFLICT, Action
 from .reads import Reader
 from .schema import (

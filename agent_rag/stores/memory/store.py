@@ -11,9 +11,9 @@ from typing import Any, Literal, Self, TypeVar, get_args
 from ...documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
 from ...errors import ConfigurationError, LimitExceededError
 from ...filters import FilterLike
-from .._shared.driver import run_steps
-from .._shared.records import closed_store, collection_name, existing, prepare_records, prepare_replace, unique_ids
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
+from ..engine.driver import run_steps
+from ..engine.records import closed_store, collection_name, existing, prepare_records, prepare_replace, unique_ids
 from ..native import NativeStoreBase
 from .table import Batch, Table
 

@@ -11,11 +11,11 @@ from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord
 from ...filters import FilterLike
 from ...filters.plan import index_metadata
 from ...retrieval.lexical import counts, tokenize
-from .._shared.heads import Name
-from .._shared.inverted import FilterColumns
-from .._shared.records import REPLACED, Matrix, Prepared, heads_of
-from .._shared.row_table import Document, RowTable
 from ..base import CollectionInfo, Get, Keyword, Nearest, Step
+from ..engine.records import REPLACED, Matrix, Prepared, heads_of
+from ..rows.inverted import FilterColumns
+from ..rows.table import Document, RowTable
+from ..versions.heads import Name
 
 
 class Entry(NamedTuple):

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._extras import needs
+from ..._util.extras import needs
 from ...errors import CollectionNotFoundError, StoreError, StoreUnavailableError, redact
-from .._shared.records import closed_store
+from ..engine.records import closed_store
 from .options import MilvusOptions
 from .schema import (
     CONTENT,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...documents import DocumentSummary
 from ...filters import FilterLike, matches
-from .._shared.heads import Name
-from .._shared.versions import Changed
+from ..versions.heads import Name
+from ..versions.versions import Changed
 from .client import Connection
 from .schema import (
     DOCUMENT_HASH,

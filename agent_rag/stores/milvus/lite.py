@@ -7,18 +7,18 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from ..._collector import collection_paused
+from ..._util.collector import collection_paused
 from ...documents import ChunkKey, VectorRecord, VectorSearchResult
 from ...errors import StoreError
 from ...filters import FilterLike
-from .._shared.engine_store import Answer, settled
-from .._shared.groups import slices
-from .._shared.heads import Name
-from .._shared.payload import check_format
-from .._shared.records import Checked, closed_store, existing
-from .._shared.stored_info import StoredInfo
-from .._shared.worker import Closing, Steps, Worker
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
+from ..engine.payload import check_format
+from ..engine.records import Checked, closed_store, existing
+from ..engine.store import Answer, settled
+from ..rows.worker import Closing, Steps, Worker
+from ..versions.groups import slices
+from ..versions.heads import Name
+from ..versions.stored_info import StoredInfo
 from .lite_collection import LiteCollection
 from .lite_file import ID, TEXT, LiteFile, LiteRows, Row
 from .lite_rows import prepare_write

@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._collector import collection_paused
+from ..._util.collector import collection_paused
 from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
 from ...filters import FilterLike, matches
 from ...retrieval.lexical import term_id, tokenize
-from .._shared.driver import run_steps
-from .._shared.groups import slices
-from .._shared.heads import MAX_INDEX, Name
-from .._shared.payload import parse_chunk
-from .._shared.records import query_vector, without_keyword
-from .._shared.row_table import RowTable
-from .._shared.stored_info import StoredInfo
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Step
+from ..engine.driver import run_steps
+from ..engine.payload import parse_chunk
+from ..engine.records import query_vector, without_keyword
+from ..rows.table import RowTable
+from ..versions.groups import slices
+from ..versions.heads import MAX_INDEX, Name
+from ..versions.stored_info import StoredInfo
 from .lite_file import TERMS, TEXT, VECTORS, LiteRows
 from .lite_rows import HEAD, Head, Part, TermIds, chunk_id, head_id, number_of, part_id
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..._extras import needs
+from ..._util.extras import needs
 from ...errors import AgentRAGError, ConfigurationError, StoreError, StoreLockedError
 from .lite_folder import LiteFolder
 

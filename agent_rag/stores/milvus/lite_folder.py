@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ...errors import StoreError
-from .._shared.stored_info import StoredInfo
+from ..versions.stored_info import StoredInfo
 
 _REMEDY = "restore the file from a copy, or ingest into a new one"
 

@@ -22,13 +22,13 @@ import numpy.typing as npt
 from ...documents import DocumentSummary, VectorRecord
 from ...filters.plan import IndexedMetadata, index_metadata
 from ...retrieval.lexical import term_id, tokenize
-from .._shared.groups import slices
-from .._shared.heads import Name, check_indexes
-from .._shared.inverted import FilterColumns
-from .._shared.prepared import by_document
-from .._shared.records import REPLACED, Checked, Matrix, Prepared, Vector
-from .._shared.row_table import Document
-from .._shared.stored_info import StoredInfo
+from ..engine.prepared import by_document
+from ..engine.records import REPLACED, Checked, Matrix, Prepared, Vector
+from ..rows.inverted import FilterColumns
+from ..rows.table import Document
+from ..versions.groups import slices
+from ..versions.heads import Name, check_indexes
+from ..versions.stored_info import StoredInfo
 from .lite_file import ID, TERMS, TEXT, VECTORS, Row
 
 HEAD = ":head"

@@ -10,9 +10,9 @@ import contextlib
 from collections.abc import Sequence
 
 from ...errors import StoreError
-from .._shared.groups import grouped, slices
-from .._shared.heads import Name
-from .._shared.worker import Steps
+from ..rows.worker import Steps
+from ..versions.groups import grouped, slices
+from ..versions.heads import Name
 from .lite_collection import LiteCollection
 from .lite_file import ID, row_bytes
 from .lite_rows import PART_CHUNKS, Head, NewDocument, merged, part_id

@@ -25,10 +25,10 @@ from ...documents import Chunk, DocumentSummary
 from ...errors import RecordError
 from ...filters import FilterLike
 from ...filters.plan import plan
-from .._shared.heads import Head, Name
-from .._shared.payload import CHUNK, TOKENS, metadata_payload, parse_chunk, translate
-from .._shared.prepared import PreparedChunk
-from .._shared.stored_info import StoredInfo
+from ..engine.payload import CHUNK, TOKENS, metadata_payload, parse_chunk, translate
+from ..engine.prepared import PreparedChunk
+from ..versions.heads import Head, Name
+from ..versions.stored_info import StoredInfo
 
 ID, NUMBER, DENSE, SPARSE = "id", "g", "v", "k"
 TOKEN_LIST, NUMBERS = "y", "n"

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from pydantic import SecretStr
 
 from ...errors import ConfigurationError, redact
-from .._shared.engine_store import EngineStore
+from ..engine.store import EngineStore
 from .engine import MilvusEngine
 from .lite import LiteEngine
 from .options import MilvusOptions

@@ -15,13 +15,13 @@ from ...errors import StoreError
 from ...filters import FilterLike, matches
 from ...filters.plan import plan
 from ...retrieval.lexical import idf, term_id, tokenize
-from .._shared.driver import best, cut_ties, run_steps
-from .._shared.exact_scores import similarities
-from .._shared.heads import MAX_INDEX
-from .._shared.records import query_vector, without_keyword
-from .._shared.sparse import decode
-from .._shared.versions import Changed, Versions
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ..engine.driver import best, cut_ties, run_steps
+from ..engine.records import query_vector, without_keyword
+from ..engine.sparse import decode
+from ..versions.exact_scores import similarities
+from ..versions.heads import MAX_INDEX
+from ..versions.versions import Changed, Versions
 from .client import Connection
 from .heads import Heads
 from .schema import (

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .._shared.heads import Head, Name, Runs, runs_of
-from .._shared.prepared import PreparedChunk, PreparedDocument
-from .._shared.sparse import decode, storable_average
-from .._shared.worker import Steps
+from ..engine.prepared import PreparedChunk, PreparedDocument
+from ..engine.sparse import decode, storable_average
+from ..rows.worker import Steps
+from ..versions.heads import Head, Name, Runs, runs_of
 from .client import Connection
 from .heads import Heads
 from .schema import (

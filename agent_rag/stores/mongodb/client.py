@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from ..._extras import needs
+from ..._util.extras import needs
 from ...errors import ConfigurationError, RecordError, StoreError, StoreUnavailableError, redact
-from .._shared.records import closed_store
+from ..engine.records import closed_store
 from .schema import Document
 
 # Server error codes: not primary, stepping down, shutting down, host down, timed out, pool cleared, snapshot gone.

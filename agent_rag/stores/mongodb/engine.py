@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from ...documents import VectorRecord, VectorSearchResult
 from ...errors import ConfigurationError, StoreUnavailableError
 from ...filters import FilterLike, matches
-from .._shared.engine_store import Answer, settled
-from .._shared.heads import Name
-from .._shared.payload import check_format
-from .._shared.records import Checked, existing, query_vector
-from .._shared.statistics import Statistics
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
+from ..engine.payload import check_format
+from ..engine.records import Checked, existing, query_vector
+from ..engine.store import Answer, settled
+from ..versions.heads import Name
+from ..versions.statistics import Statistics
 from .client import Connection, MongoDBOptions
 from .reads import Reader
 from .schema import (

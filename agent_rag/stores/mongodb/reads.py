@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 from ...documents import ChunkKey, DocumentSummary, VectorRecord
 from ...filters import FilterLike, matches
-from .._shared.groups import at_most, grouped
-from .._shared.heads import Name
+from ..versions.groups import at_most, grouped
+from ..versions.heads import Name
 from .client import Connection
 from .schema import CHUNK, HEAD, LOG, Document, head_id, record_of, summary_of, table_name, where
 

@@ -27,16 +27,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..._extras import needs
+from ..._util.extras import needs
 from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord
 from ...filters import FilterLike
-from .._shared.filter_tokens import EVERY, Both, Condition, Either, Has, Lacks, condition_of, tokens_of
-from .._shared.heads import Name
-from .._shared.payload import parse_chunk
-from .._shared.prepared import by_document
-from .._shared.records import Prepared
-from .._shared.words import words_of
 from ..base import CollectionInfo
+from ..engine.filter_tokens import EVERY, Both, Condition, Either, Has, Lacks, condition_of, tokens_of
+from ..engine.payload import parse_chunk
+from ..engine.prepared import by_document
+from ..engine.records import Prepared
+from ..engine.words import words_of
+from ..versions.heads import Name
 
 Document = dict[str, Any]
 

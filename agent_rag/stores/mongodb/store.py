@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from pydantic import SecretStr
 
 from ...errors import ConfigurationError
-from .._shared.engine_store import EngineStore
+from ..engine.store import EngineStore
 from .client import MongoDBOptions
 from .engine import MongoDBEngine
 

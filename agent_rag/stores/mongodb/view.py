@@ -18,13 +18,13 @@ from ...documents import Chunk, ChunkKey, VectorSearchResult
 from ...errors import StoreError
 from ...filters import FilterLike
 from ...retrieval.lexical import idf
-from .._shared.driver import best, run_steps_async
-from .._shared.exact_scores import bm25, similarities
-from .._shared.records import Vector, query_vector
-from .._shared.statistics import Statistics
-from .._shared.versions import Changed
-from .._shared.words import words_of
 from ..base import CollectionInfo, Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ..engine.driver import best, run_steps_async
+from ..engine.records import Vector, query_vector
+from ..engine.words import words_of
+from ..versions.exact_scores import bm25, similarities
+from ..versions.statistics import Statistics
+from ..versions.versions import Changed
 from .client import Connection
 from .schema import (
     CHUNK,

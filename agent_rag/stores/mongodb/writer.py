@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import CollectionNotFoundError, StoreError, StoreUnavailableError
-from .._shared.groups import at_most, grouped, slices
 from ..base import CollectionInfo
+from ..versions.groups import at_most, grouped, slices
 from .client import Connection
 from .schema import (
     CHUNK,

@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from .._shared.records import Matrix
+from ..engine.records import Matrix
 from .filters import Values
 
 BITS = 1_024

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import SecretStr
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_random
 
-from ..._extras import needs
+from ..._util.extras import needs
 from ...errors import ConfigurationError, StoreError, StoreUnavailableError, redact
 
 logger = logging.getLogger("agent_rag")

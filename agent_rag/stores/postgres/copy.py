@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from .._shared.records import Matrix
+from ..engine.records import Matrix
 
 Engine = Literal["pgvector", "coded", "array", "none"]
 """How a collection keeps its vectors: in pgvector's type, or in arrays with or without codes; none for 0 dimensions."""

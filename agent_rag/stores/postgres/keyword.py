@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...retrieval.lexical import K1, B, counts, idf, tokenize
-from .._shared.records import without_keyword
+from ..engine.records import without_keyword
 from .connection import Session
 from .copy import term_key
 from .filters import Values

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord
 from ...filters import FilterLike
 from ...filters.plan import plan
-from .._shared.groups import grouped
+from ..versions.groups import grouped
 from .connection import Session
 from .filters import Values, where
 from .schema import Collection

@@ -10,8 +10,8 @@ from typing import Any
 from ...documents import Chunk, ChunkKey, VectorSearchResult
 from ...filters import FilterLike
 from ...filters.plan import plan
-from .._shared.driver import run_steps_async
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ..engine.driver import run_steps_async
 from .codes import Candidates
 from .connection import Session
 from .filters import Values, ranges_of, uses_index, where

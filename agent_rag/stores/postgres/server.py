@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from ..._extras import needs
+from ..._util.extras import needs
 from ...errors import StoreUnavailableError
 
 

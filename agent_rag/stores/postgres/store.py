@@ -8,11 +8,12 @@ from typing import Any, Literal, Self, TypeVar, get_args
 
 from pydantic import SecretStr
 
-from ..._extras import needs
+from ..._util.extras import needs
 from ...documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
 from ...errors import ConfigurationError
 from ...filters import FilterLike
-from .._shared.records import (
+from ..base import CollectionInfo, RetrieveRequest, StoreHealth
+from ..engine.records import (
     REPLACED,
     closed_store,
     collection_name,
@@ -21,7 +22,6 @@ from .._shared.records import (
     prepare_replace,
     unique_ids,
 )
-from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from ..native import ConnectedStoreBase
 from . import reader as reader
 from .connection import Connections, Session

@@ -12,7 +12,7 @@ from typing import TypeVar
 from ...documents import DocumentSummary
 from ...errors import DimensionMismatchError, RecordError
 from ...filters import FilterLike
-from .._shared.records import Prepared, unknown_collection
+from ..engine.records import Prepared, unknown_collection
 from . import writer as writer
 from .connection import Connections, RelationGone, Session
 from .reader import MAX_INDEX

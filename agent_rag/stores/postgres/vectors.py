@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 
 from ...errors import ConfigurationError
-from .._shared.records import Matrix, query_vector
 from ..base import CollectionInfo
+from ..engine.records import Matrix, query_vector
 from .connection import Session
 from .copy import Engine
 from .filters import Values

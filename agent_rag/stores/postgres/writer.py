@@ -20,7 +20,7 @@ from ...documents import DocumentSummary, VectorRecord
 from ...filters import FilterLike
 from ...filters.plan import IndexedMetadata, index_metadata
 from ...retrieval.lexical import counts, tokenize
-from .._shared.records import REPLACED, Prepared
+from ..engine.records import REPLACED, Prepared
 from . import copy as copy
 from .codes import codes
 from .connection import Session

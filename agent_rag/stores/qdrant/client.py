@@ -15,8 +15,8 @@ from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
 from ...errors import ConfigurationError, StoreError, StoreUnavailableError, redact
-from .._shared.payload import TOKENS
-from .._shared.records import closed_store, unknown_collection
+from ..engine.payload import TOKENS
+from ..engine.records import closed_store, unknown_collection
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -29,12 +29,12 @@ from typing import TypeVar
 from ...documents import ChunkKey, VectorRecord, VectorSearchResult
 from ...errors import MissingExtraError, StoreError, StoreLockedError
 from ...filters import FilterLike
-from .._shared.engine_store import Answer, settled
-from .._shared.heads import Name
-from .._shared.prepared import PreparedDocument, prepare_write
-from .._shared.records import Checked, closed_store, existing
-from .._shared.worker import Busy, Closing, Steps, Worker, run_out
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
+from ..engine.prepared import PreparedDocument, prepare_write
+from ..engine.records import Checked, closed_store, existing
+from ..engine.store import Answer, settled
+from ..rows.worker import Busy, Closing, Steps, Worker, run_out
+from ..versions.heads import Name
 from .edge_schema import CollectionFile
 from .folder_lock import FolderLock
 from .shard import Shard

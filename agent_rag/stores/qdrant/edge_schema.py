@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .._shared.payload import TOKENS, check_format
-from .._shared.stored_info import StoredInfo
+from ..engine.payload import TOKENS, check_format
+from ..versions.stored_info import StoredInfo
 
 
 class CollectionFile(StoredInfo):

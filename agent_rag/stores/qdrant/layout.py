@@ -30,10 +30,10 @@ from qdrant_client import models
 from ...documents import ChunkKey, DocumentSummary
 from ...filters import FilterLike
 from ...filters.plan import plan
-from .._shared.groups import at_most, grouped
-from .._shared.heads import Name
-from .._shared.payload import CHUNK, TOKENS, metadata_payload, translate
-from .._shared.prepared import PreparedChunk, PreparedDocument
+from ..engine.payload import CHUNK, TOKENS, metadata_payload, translate
+from ..engine.prepared import PreparedChunk, PreparedDocument
+from ..versions.groups import at_most, grouped
+from ..versions.heads import Name
 from .client import ServerDialect, any_of, equals
 from .schema import DENSE, HEAD, KIND, SPARSE, SUMMARY
 

@@ -12,8 +12,8 @@ from qdrant_client import AsyncQdrantClient, models
 
 from ...documents import DocumentSummary
 from ...errors import StoreError
-from .._shared.heads import Name
-from .._shared.prepared import PreparedDocument
+from ..engine.prepared import PreparedDocument
+from ..versions.heads import Name
 from .client import any_of
 from .layout import (
     DOCUMENT,

@@ -10,9 +10,9 @@ from qdrant_client import AsyncQdrantClient, models
 from ...documents import ChunkKey, DocumentSummary, VectorRecord
 from ...filters import FilterLike, matches
 from ...filters.plan import plan
-from .._shared.heads import Name
-from .._shared.payload import CHUNK, parse_chunk, range_keys, translate
 from ..base import CollectionInfo
+from ..engine.payload import CHUNK, parse_chunk, range_keys, translate
+from ..versions.heads import Name
 from .client import any_of
 from .layout import (
     DIALECT,

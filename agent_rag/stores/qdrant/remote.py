@@ -17,14 +17,14 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from ...documents import VectorRecord, VectorSearchResult
 from ...errors import StoreUnavailableError
 from ...filters import FilterLike, matches
-from .._shared.engine_store import Answer, settled
-from .._shared.groups import grouped
-from .._shared.heads import Name
-from .._shared.payload import check_format
-from .._shared.prepared import PreparedDocument, prepare_write
-from .._shared.records import Checked, existing, query_vector, without_keyword
-from .._shared.stored_info import StoredInfo
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
+from ..engine.payload import check_format
+from ..engine.prepared import PreparedDocument, prepare_write
+from ..engine.records import Checked, existing, query_vector, without_keyword
+from ..engine.store import Answer, settled
+from ..versions.groups import grouped
+from ..versions.heads import Name
+from ..versions.stored_info import StoredInfo
 from .client import Connection, OnConnection, RemoteOptions, any_of, on_connection
 from .layout import DOCUMENT, INDEXES, ServerHead
 from .publisher import Publisher

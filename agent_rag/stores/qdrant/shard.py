@@ -24,12 +24,12 @@ from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorS
 from ...filters import FilterLike, matches
 from ...filters.plan import plan
 from ...retrieval.lexical import idf, term_id, tokenize
-from .._shared.driver import all_from, best, cut_ties, run_steps
-from .._shared.heads import INDEX_BITS, MAX_INDEX, Head, Name, Table
-from .._shared.payload import CHUNK, TOKENS, parse_chunk, range_keys, translate
-from .._shared.records import query_vector, without_keyword
-from .._shared.sparse import Postings, decode, of_terms, term_counts
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ..engine.driver import all_from, best, cut_ties, run_steps
+from ..engine.payload import CHUNK, TOKENS, parse_chunk, range_keys, translate
+from ..engine.records import query_vector, without_keyword
+from ..engine.sparse import Postings, decode, of_terms, term_counts
+from ..versions.heads import INDEX_BITS, MAX_INDEX, Head, Name, Table
 from .edge_schema import CollectionFile, EdgeDialect
 from .schema import DENSE, HEAD, KIND, SPARSE, SUMMARY, score_of
 from .vector_cache import VectorCache

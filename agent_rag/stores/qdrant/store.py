@@ -9,7 +9,7 @@ from typing import Any, Protocol, get_args
 from pydantic import SecretStr
 
 from ...errors import ConfigurationError, redact
-from .._shared.engine_store import Engine, EngineStore
+from ..engine.store import Engine, EngineStore
 from .schema import Distance
 
 _CACHE_MB = 256

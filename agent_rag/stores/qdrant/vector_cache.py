@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from .._shared.records import Vector
-from .._shared.vector_rows import VectorRows
+from ..engine.records import Vector
+from ..rows.vectors import VectorRows
 
 _PAGE = 500
 

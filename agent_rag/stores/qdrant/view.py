@@ -13,13 +13,13 @@ from ...documents import Chunk, ChunkKey, VectorSearchResult
 from ...errors import StoreError
 from ...filters import FilterLike
 from ...retrieval.lexical import term_id, tokenize
-from .._shared.driver import best, run_steps_async
-from .._shared.heads import Name
-from .._shared.payload import CHUNK, parse_chunk
-from .._shared.sparse import decode
-from .._shared.statistics import Statistics
-from .._shared.versions import Changed
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ..engine.driver import best, run_steps_async
+from ..engine.payload import CHUNK, parse_chunk
+from ..engine.sparse import decode
+from ..versions.heads import Name
+from ..versions.statistics import Statistics
+from ..versions.versions import Changed
 from .layout import (
     DOCUMENT,
     GENERATION,

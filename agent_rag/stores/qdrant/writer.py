@@ -10,12 +10,12 @@ import numpy as np
 
 from ...documents import DocumentSummary
 from ...retrieval.lexical import K1, B
-from .._shared.groups import at_most, grouped, slices
-from .._shared.heads import Head, Name, Runs, Table, point_id, runs_of
-from .._shared.payload import CHUNK, metadata_payload
-from .._shared.prepared import PreparedChunk, PreparedDocument
-from .._shared.sparse import sparse_vector, storable_average
-from .._shared.worker import Steps
+from ..engine.payload import CHUNK, metadata_payload
+from ..engine.prepared import PreparedChunk, PreparedDocument
+from ..engine.sparse import sparse_vector, storable_average
+from ..rows.worker import Steps
+from ..versions.groups import at_most, grouped, slices
+from ..versions.heads import Head, Name, Runs, Table, point_id, runs_of
 from .schema import DENSE, HEAD, KIND, SPARSE, SUMMARY
 from .shard import NUMBER, Shard, head_id
 

@@ -9,12 +9,12 @@ from typing import TypeVar
 from ...documents import ChunkKey, VectorRecord, VectorSearchResult
 from ...errors import CollectionNotFoundError, ConfigurationError, StoreUnavailableError, redact
 from ...filters import FilterLike
-from .._shared.engine_store import Answer, settled
-from .._shared.heads import Name
-from .._shared.payload import check_format
-from .._shared.records import Checked, closed_store, existing
-from .._shared.statistics import Statistics
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
+from ..engine.payload import check_format
+from ..engine.records import Checked, closed_store, existing
+from ..engine.store import Answer, settled
+from ..versions.heads import Name
+from ..versions.statistics import Statistics
 from .client import Connection, TcVectorOptions
 from .reads import Reader
 from .schema import INFO, INFO_ID, chunks_of, heads_of, info_row, new_documents

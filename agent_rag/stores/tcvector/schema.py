@@ -26,12 +26,12 @@ from ...documents import Chunk, DocumentSummary, VectorRecord
 from ...errors import LimitExceededError, RecordError
 from ...filters import FilterLike
 from ...retrieval.lexical import term_weight
-from .._shared import prepared as documents
-from .._shared.filter_tokens import Both, Condition, Either, Has, Lacks, condition_of, tokens_of
-from .._shared.heads import MAX_INDEX, Head, Name, check_indexes, runs_of
-from .._shared.payload import parse_chunk
-from .._shared.records import Prepared
-from .._shared.sparse import Terms
+from ..engine import prepared as documents
+from ..engine.filter_tokens import Both, Condition, Either, Has, Lacks, condition_of, tokens_of
+from ..engine.payload import parse_chunk
+from ..engine.records import Prepared
+from ..engine.sparse import Terms
+from ..versions.heads import MAX_INDEX, Head, Name, check_indexes, runs_of
 
 Row = dict[str, Any]
 

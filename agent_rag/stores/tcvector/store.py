@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from pydantic import SecretStr
 
 from ...errors import ConfigurationError
-from .._shared.engine_store import EngineStore
+from ..engine.store import EngineStore
 from .client import TcVectorOptions
 from .engine import TcVectorEngine
 

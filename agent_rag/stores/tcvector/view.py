@@ -10,12 +10,12 @@ from ...documents import ChunkKey, VectorSearchResult
 from ...errors import LimitExceededError
 from ...filters import FilterLike
 from ...retrieval.lexical import idf, term_id, tokenize
-from .._shared.driver import best, cut_ties, run_steps
-from .._shared.exact_scores import bm25, similarities
-from .._shared.records import query_vector
-from .._shared.statistics import Statistics
-from .._shared.versions import Changed, Versions
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ..engine.driver import best, cut_ties, run_steps
+from ..engine.records import query_vector
+from ..versions.exact_scores import bm25, similarities
+from ..versions.statistics import Statistics
+from ..versions.versions import Changed, Versions
 from .client import MAX_LIMIT
 from .reads import Reader
 from .schema import (

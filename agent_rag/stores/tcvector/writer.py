@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from ...documents import DocumentSummary
 from ...errors import StoreError
 from ...filters import FilterLike
-from .._shared.groups import grouped, slices
-from .._shared.heads import Head, Name, runs_of
+from ..versions.groups import grouped, slices
+from ..versions.heads import Head, Name, runs_of
 from .reads import IS_LOG, Reader
 from .schema import (
     COUNTS,

@@ -21,7 +21,7 @@ What the levels pin down beyond the docstrings of `VectorStoreBase`:
   on documents (list_documents, delete, delete_documents, delete_by_filter) look at the document's metadata and treat
   documents as a whole.
 * After a plain `insert`, a document's source, title, uri and metadata are those of its chunk with the lowest index
-  (`agent_rag.stores._shared.records.heads_of`), and its state is empty; after `replace` they are what was given, also
+  (`agent_rag.stores.engine.records.heads_of`), and its state is empty; after `replace` they are what was given, also
   when chunks are inserted later. `chunk_count` is the number of stored chunks. A document replaced by no chunks
   stays listed, with 0.
 * BM25 counts the chunks of the whole collection that have at least one token (filters and scopes do not change the

@@ -1,0 +1,5 @@
+"""The command ``agent-rag``."""
+
+from .app import main
+
+__all__ = ["main"]

@@ -1,0 +1,405 @@
+"""The command ``agent-rag``: ingest, sync, search, ask, list, delete, copy, mcp and doctor.
+
+Exit codes: 0 done; 1 something failed (the output says what); 2 wrong usage, or nothing to do; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import logging
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from .._util.extras import DISTRIBUTION
+from ..config.settings import KnowledgeBaseSettings, Settings, knowledge_base_from, load_settings, open_store
+from ..errors import AgentRAGError, redact
+from ..knowledge.knowledge_base import KnowledgeBase
+from ..sources import SourceBase
+from . import output as console
+
+app = typer.Typer(
+    name="agent-rag",
+    help="Give any agent a knowledge base: ingest files, search them, ask questions with citations.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Base = Annotated[str | None, typer.Option("--kb", "-k", help="Knowledge base, by its name in agent-rag.toml.")]
+Config = Annotated[
+    Path | None, typer.Option("--config", "-c", help="Configuration file; default: agent-rag.toml in this folder.")
+]
+StoreURI = Annotated[
+    str | None, typer.Option("--store", "-s", help="Store URI instead of the configured one, such as qdrant:FOLDER.")
+]
+Include = Annotated[list[str] | None, typer.Option("--include", help="Pattern as in .gitignore; may be repeated.")]
+Exclude = Annotated[list[str] | None, typer.Option("--exclude", help="Pattern as in .gitignore; may be repeated.")]
+FilterJSON = Annotated[
+    str | None, typer.Option("--filter", help="Metadata filter as JSON, such as '{\"year\": 2024}'.")
+]
+ChunkSize = Annotated[int | None, typer.Option("--chunk-size", min=50, help="Characters a chunk, at most.")]
+Overlap = Annotated[int | None, typer.Option("--overlap", min=0, help="Characters that neighbouring chunks share.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"agent-rag {version(DISTRIBUTION)}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what happens on standard error.")] = False,
+) -> None:
+    logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(levelname)s %(message)s")
+
+
+@app.command()
+def ingest(
+    paths: Annotated[list[str], typer.Argument(help="Files, directories, and addresses of the web (https://...).")],
+    kb: Base = None,
+    config: Config = None,
+    store: StoreURI = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    recursive: Annotated[bool, typer.Option(help="Look into sub-directories.")] = True,
+    chunk_size: ChunkSize = None,
+    overlap: Overlap = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first failure.")] = False,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Also fetch from this machine and private networks.")
+    ] = False,
+    as_json: AsJSON = False,
+) -> None:
+    """Add files and pages of the web to a knowledge base; what has not changed is skipped."""
+    options = {"include": include or (), "exclude": exclude or (), "recursive": recursive, "strict": strict}
+    _load(paths, options, kb, config, store, chunk_size, overlap, as_json, allow_private=allow_private)
+
+
+@app.command()
+def sync(
+    directory: Annotated[
+        Path, typer.Argument(help="Directory that the knowledge base shall mirror.", exists=True, file_okay=False)
+    ],
+    kb: Base = None,
+    config: Config = None,
+    store: StoreURI = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    recursive: Annotated[bool, typer.Option(help="Look into sub-directories.")] = True,
+    chunk_size: ChunkSize = None,
+    overlap: Overlap = None,
+    force: Annotated[bool, typer.Option("--force", help="Delete even if most files are gone.")] = False,
+    as_json: AsJSON = False,
+) -> None:
+    """Make a knowledge base hold what a directory holds: add, replace, and delete what is gone."""
+    options = {
+        "include": include or (),
+        "exclude": exclude or (),
+        "recursive": recursive,
+        "prune": True,
+        "max_prune_share": 1.0 if force else 0.5,
+    }
+    _load([str(directory)], options, kb, config, store, chunk_size, overlap, as_json)
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    kb: Base = None,
+    config: Config = None,
+    store: StoreURI = None,
+    top_k: Annotated[int, typer.Option("--top-k", "-n", min=1, help="Hits at most.")] = 5,
+    mode: Annotated[str | None, typer.Option(help="hybrid, semantic or keyword; default: the best there is.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="Least score of a hit.")] = None,
+    filter: FilterJSON = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Search and show the passages with their file, place and scores."""
+
+    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
+        from ..filters import parse_filter
+
+        results = await base.search(
+            query,
+            top_k,
+            threshold if threshold is not None else settings.score_threshold,
+            mode=mode,  # type: ignore[arg-type]
+            filter=parse_filter(filter) if filter else None,
+        )
+        console.show_results(results, as_json=as_json)
+        await _tell_if_empty(base, results)
+
+    _run(work, kb, config, store, as_json)
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="A question about the documents.")],
+    kb: Base = None,
+    config: Config = None,
+    store: StoreURI = None,
+    top_k: Annotated[int, typer.Option("--top-k", "-n", min=1, max=50, help="Passages the model sees.")] = 5,
+    offline: Annotated[bool, typer.Option("--offline", help="Quote sentences; use no language model.")] = False,
+    as_json: AsJSON = False,
+) -> None:
+    """Answer from the documents, with citations.
+
+    Uses the model of OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL. Without one it quotes the sentences that fit.
+    """
+
+    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
+        from .ask import answer
+
+        result = await answer(base, question, top_k=top_k, threshold=settings.score_threshold, offline=offline)
+        console.show_answer(result, as_json=as_json)
+        if result.error:
+            raise typer.Exit(1)
+
+    _run(work, kb, config, store, as_json)
+
+
+@app.command("list")
+def list_documents(
+    kb: Base = None, config: Config = None, store: StoreURI = None, filter: FilterJSON = None, as_json: AsJSON = False
+) -> None:
+    """List the documents of a knowledge base."""
+
+    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
+        from ..filters import parse_filter
+
+        listed = await base.list_documents(filter=parse_filter(filter) if filter else None)
+        console.show_documents(listed, as_json=as_json)
+        await _tell_if_empty(base, listed)
+
+    _run(work, kb, config, store, as_json)
+
+
+@app.command()
+def delete(
+    document_ids: Annotated[list[str], typer.Argument(help="Document ids, or paths of their files.")],
+    kb: Base = None,
+    config: Config = None,
+    store: StoreURI = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Delete documents. Exit code 1 when one was not there."""
+
+    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
+        removed = {document_id: await base.delete_document(document_id) for document_id in dict.fromkeys(document_ids)}
+        console.show_deleted(removed, as_json=as_json)
+        if not all(removed.values()):
+            raise typer.Exit(1)
+
+    _run(work, kb, config, store, as_json)
+
+
+@app.command()
+def copy(
+    source: Annotated[str, typer.Argument(help="Store URI with #COLLECTION, such as qdrant:FOLDER#handbook.")],
+    target: Annotated[str, typer.Argument(help="Store URI, with #COLLECTION to rename it.")],
+    as_json: AsJSON = False,
+) -> None:
+    """Copy a collection to another store without embedding again. Documents in the target are replaced."""
+
+    async def work() -> None:
+        from ..stores.copy import copy_collection
+        from ..stores.uri import store_from_uri
+
+        from_uri, _, collection = source.partition("#")
+        to_uri, _, renamed = target.partition("#")
+        if not collection:
+            _stop(f"{redact(source)!r} names no collection; add #COLLECTION", as_json)
+        old = store_from_uri(from_uri)
+        # An embedded folder can be opened only once; blocks of one store may be nested.
+        new = old if to_uri == from_uri else store_from_uri(to_uri)
+        async with old, new:
+            with console.progress("copy", quiet=as_json) as advance:
+                report = await copy_collection(old, collection, new, renamed or collection, on_progress=advance)
+        console.show_copied(report, as_json=as_json)
+
+    _guarded(work, as_json)
+
+
+@app.command()
+def mcp(
+    kb: Annotated[
+        list[str] | None, typer.Option("--kb", "-k", help="Knowledge base to offer; may be repeated; default: all.")
+    ] = None,
+    config: Config = None,
+    http: Annotated[bool, typer.Option("--http", help="Serve streamable HTTP instead of stdio.")] = False,
+    host: Annotated[str, typer.Option(help="Address to bind; others than loopback need a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port of the HTTP server.")] = 8765,
+    token: Annotated[
+        str | None, typer.Option(envvar="AGENT_RAG_MCP_TOKEN", help="Bearer token that HTTP clients must send.")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option("--allow-origin", help="Origin header to accept; may be repeated.")
+    ] = None,
+) -> None:
+    """Offer knowledge bases to MCP clients, read-only: over stdio, or HTTP."""
+
+    async def work() -> None:
+        from ..mcp import server as server_of
+
+        settings = load_settings(config)
+        names = kb or list(settings.knowledge_bases) or [settings.choose(None)[0]]
+        async with contextlib.AsyncExitStack() as stack:
+            stores: dict[str, Any] = {}
+            bases = []
+            for name in names:
+                chosen, found = settings.choose(name)
+                if found.store not in stores:  # an embedded folder can be opened only once
+                    stores[found.store] = await stack.enter_async_context(open_store(found, folder=settings.folder))
+                bases.append(knowledge_base_from(chosen, found, stores[found.store]))
+            server = server_of.build_server(bases)
+            if http:
+                typer.echo(f"serving http://{host}:{port}/mcp", err=True)
+                await server_of.serve_http(
+                    server, host=host, port=port, token=token, allowed_origins=allow_origin or ()
+                )
+            else:
+                await server_of.serve_stdio(server)
+
+    _guarded(work, as_json=False)
+
+
+@app.command()
+def doctor(config: Config = None, as_json: AsJSON = False) -> None:
+    """Show which engines, parsers and extras are here, and whether the configured stores answer."""
+
+    async def work() -> None:
+        from .doctor import diagnose
+
+        findings = await diagnose(load_settings(config))
+        console.show_findings(findings, as_json=as_json)
+        if not all(finding.ok for finding in findings if finding.required):
+            raise typer.Exit(1)
+
+    _guarded(work, as_json)
+
+
+def main() -> None:
+    """Entry point of ``agent-rag``."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show a character gets a substitute
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        app(standalone_mode=True)
+    except KeyboardInterrupt:
+        print("interrupted; what was stored is kept, run it again to go on", file=sys.stderr)  # noqa: T201
+        sys.exit(130)
+
+
+def _load(
+    paths: list[str],
+    options: dict[str, Any],
+    kb: str | None,
+    config: Path | None,
+    store: str | None,
+    chunk_size: int | None,
+    overlap: int | None,
+    as_json: bool,
+    *,
+    allow_private: bool = False,
+) -> None:
+    if not all(paths):
+        _stop("a path is empty; an unset variable of a script looks like this", as_json)
+
+    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
+        from ..chunkers import AutoChunker
+
+        given = {"chunk_size": chunk_size, "overlap": overlap}
+        if overlap is None and chunk_size is not None:
+            given["overlap"] = min(100, chunk_size // 10)
+        chunker = AutoChunker({name: value for name, value in given.items() if value is not None})
+        with console.progress_of_load(quiet=as_json) as on_event:
+            sources = _with_addresses(paths, allow_private)
+            report = await base.ingest(sources, chunker=chunker, on_event=on_event, **options)
+        console.show_report(report, as_json=as_json)
+        if not report.files:
+            _stop(f"no file found in {', '.join(paths)}", as_json)
+        if not report.ok:
+            raise typer.Exit(1)
+
+    _run(work, kb, config, store, as_json)
+
+
+def _with_addresses(paths: list[str], allow_private: bool) -> list[str | SourceBase]:
+    """Paths as they are, and one source for all addresses of the web."""
+    from ..sources import WebSource
+    from ..sources.base import is_address
+
+    addresses = [path for path in paths if is_address(path)]
+    rest: list[str | SourceBase] = [path for path in paths if not is_address(path)]
+    return [*rest, WebSource(addresses, allow_private=allow_private)] if addresses else rest
+
+
+def _run(
+    work: Callable[[KnowledgeBase, KnowledgeBaseSettings], Awaitable[None]],
+    name: str | None,
+    config: Path | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Open the chosen knowledge base and do `work` with it."""
+
+    async def opened() -> None:
+        chosen, settings, folder = _chosen(load_settings(config), name, store)
+        async with _entered(chosen, settings, folder) as base:
+            await work(base, settings)
+
+    _guarded(opened, as_json)
+
+
+def _chosen(settings: Settings, name: str | None, store: str | None) -> tuple[str, KnowledgeBaseSettings, Path | None]:
+    if store is not None and name is not None and name not in settings.knowledge_bases:
+        return name, KnowledgeBaseSettings(store=store), None
+    chosen, found = settings.choose(name)
+    if store is not None:
+        return chosen, found.model_copy(update={"store": store}), None
+    return chosen, found, settings.folder
+
+
+@contextlib.asynccontextmanager
+async def _entered(name: str, settings: KnowledgeBaseSettings, folder: Path | None) -> AsyncIterator[KnowledgeBase]:
+    async with open_store(settings, folder=folder) as opened:
+        yield knowledge_base_from(name, settings, opened)
+
+
+async def _tell_if_empty(base: KnowledgeBase, found: Sequence[Any]) -> None:
+    """A misspelt name is an empty knowledge base, so say that it is one."""
+    if not found and not await base.count():
+        typer.echo(f"agent-rag: the knowledge base {base.name!r} is empty; agent-rag ingest PATH fills it", err=True)
+
+
+def _guarded(work: Callable[[], Awaitable[None]], as_json: bool) -> None:
+    """Run `work`; an error of ours becomes one line and exit code 1."""
+
+    async def awaited() -> None:
+        await work()
+
+    try:
+        asyncio.run(awaited())
+    except (AgentRAGError, FileNotFoundError) as error:
+        _stop(redact(str(error)), as_json, code=1)
+
+
+def _stop(message: str, as_json: bool, *, code: int = 2) -> NoReturn:
+    if as_json:
+        typer.echo(json.dumps({"error": message}, ensure_ascii=False))
+    typer.echo(f"agent-rag: {message}", err=True)
+    raise typer.Exit(code)

@@ -1,0 +1,135 @@
+"""Knowledge bases by name, from ``agent-rag.toml`` and the environment: for the command line, MCP and `copy`."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..embeddings.base import EmbeddingModelBase
+from ..errors import ConfigurationError
+from ..knowledge.knowledge_base import KnowledgeBase
+from ..stores.base import VectorStoreBase
+from ..stores.uri import store_from_uri
+
+CONFIG_NAME = "agent-rag.toml"
+DEFAULT_STORE = "qdrant:.agent-rag/store"
+
+
+class KnowledgeBaseSettings(BaseModel):
+    """One ``[knowledge_bases.NAME]`` table."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    description: str = ""
+    store: str = DEFAULT_STORE
+    """Store URI; see `agent_rag.stores.uri.SCHEMES`. Relative folders are relative to the configuration file."""
+    collection: str | None = None
+    """Default: the knowledge base's name."""
+    embedding: str = "local"
+    """``local``, ``openai``, ``openai:MODEL``, or ``none`` for keyword search only."""
+    dimensions: int | None = None
+    metadata_filter: dict[str, str | int | float | bool] | None = None
+    score_threshold: float | None = None
+    """Used by `ask`, `search` and MCP where none is given."""
+
+
+class Settings(BaseModel):
+    """The whole file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    default: str | None = None
+    """Knowledge base that commands use when none is named; default: the only or the first one."""
+    knowledge_bases: dict[str, KnowledgeBaseSettings] = Field(default_factory=dict)
+    folder: Path = Field(default_factory=Path, exclude=True)
+    """Folder of the file."""
+
+    def choose(self, name: str | None) -> tuple[str, KnowledgeBaseSettings]:
+        """A knowledge base by name; None: the default one.
+
+        Raises: ConfigurationError: there is none of that name.
+        """
+        wanted = name or os.environ.get("AGENT_RAG_KNOWLEDGE_BASE") or self.default
+        if wanted is None:
+            wanted = next(iter(self.knowledge_bases), "default")
+        if wanted in self.knowledge_bases:
+            return wanted, self.knowledge_bases[wanted]
+        if self.knowledge_bases and (name is not None or self.default is not None):
+            raise ConfigurationError(
+                f"no knowledge base {wanted!r} in {CONFIG_NAME}; it has {', '.join(self.knowledge_bases)}"
+            )
+        return wanted, KnowledgeBaseSettings()
+
+
+def load_settings(path: str | Path | None = None) -> Settings:
+    """Read the configuration.
+
+    Args:
+        path: Default: AGENT_RAG_CONFIG, else ``agent-rag.toml`` in this folder; a missing default file is no error.
+
+    Raises: ConfigurationError: the file is missing, is not TOML, or has an unknown or wrong entry.
+    """
+    given = path or os.environ.get("AGENT_RAG_CONFIG")
+    file = Path(given or CONFIG_NAME)
+    if not file.is_file():
+        if given:
+            raise ConfigurationError(f"configuration file {file} does not exist")
+        return Settings()
+    try:
+        return Settings.model_validate({**tomllib.loads(file.read_text("utf-8")), "folder": file.parent})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file} is not valid TOML: {error}") from error
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigurationError(f"{file}: {problems}") from error
+
+
+def open_store(settings: KnowledgeBaseSettings, *, folder: Path | None = None) -> VectorStoreBase:
+    """The store of a knowledge base, not yet entered. AGENT_RAG_STORE stands in for the default store."""
+    uri = settings.store
+    if "store" not in settings.model_fields_set:
+        uri = os.environ.get("AGENT_RAG_STORE", uri)
+    scheme, colon, rest = uri.partition(":")
+    embedded = colon and scheme in ("qdrant", "milvus", "postgresql+embedded") and not rest.startswith((":", "//"))
+    if folder is not None and embedded and "store" in settings.model_fields_set:
+        uri = f"{scheme}:{folder / rest}"
+    return store_from_uri(uri)
+
+
+def embedding_model_from(name: str, dimensions: int | None = None) -> EmbeddingModelBase | None:
+    """The embedding model of a name: ``local``, ``openai``, ``openai:MODEL`` or ``none``.
+
+    Raises: ConfigurationError: the name is unknown.
+    """
+    provider, _, model = name.partition(":")
+    match provider:
+        case "none":
+            return None
+        case "local":
+            from ..embeddings.local import LocalEmbeddingModel
+
+            return LocalEmbeddingModel()
+        case "openai":
+            from ..embeddings.openai import OpenAIEmbeddingModel
+
+            return OpenAIEmbeddingModel(model or None, dimensions=dimensions)
+    raise ConfigurationError(f"embedding {name!r} is unknown; use local, openai, openai:MODEL or none")
+
+
+def knowledge_base_from(
+    name: str, settings: KnowledgeBaseSettings, store: VectorStoreBase, **options: Any
+) -> KnowledgeBase:
+    """The knowledge base of a configuration entry over an entered store."""
+    return KnowledgeBase(
+        name=name,
+        description=settings.description or f"Documents in {name}.",
+        embedding_model=embedding_model_from(settings.embedding, settings.dimensions),
+        vector_store=store,
+        collection=settings.collection or name,
+        metadata_filter=settings.metadata_filter,
+        **options,
+    )

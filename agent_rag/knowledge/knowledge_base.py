@@ -1,0 +1,443 @@
+"""The KnowledgeBase: the only door to a store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import posixpath
+import unicodedata
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..documents import (
+    Chunk,
+    ChunkKey,
+    DocumentSummary,
+    VectorRecord,
+    VectorSearchResult,
+    scope_key,
+    storable_metadata,
+)
+from ..embeddings.base import EmbeddingModelBase
+from ..errors import ConfigurationError
+from ..events import DocumentsDeleted, DocumentsReplaced, EventCallback, Trigger, emit
+from ..filters import FilterLike, all_of, as_filter, matches
+from ..filters.language import is_node
+from ..limits import Limits
+from ..retrieval.rank import Fusion, collapse
+from ..stores.base import NATIVE, RetrieveRequest, VectorStoreBase
+from ..stores.seven import SeedStoreAdapter
+from .collection import Collection
+from .document import Document, WriteReport
+from .embedder import Embedder
+from .search import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
+from .writing import check_chunks, check_documents, prepare, reject_duplicates, summary_of
+
+if TYPE_CHECKING:
+    from ..ingestion.report import IngestReport
+
+logger = logging.getLogger("agent_rag")
+
+Scope = Mapping[str, Any] | None
+T = TypeVar("T")
+
+
+class KnowledgeBase:
+    """Binds an embedding model, a vector store, a collection and, for tenants, a scope.
+
+    It does not open or close the store: enter the store with ``async with`` first. Safe for concurrent use.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        embedding_model: EmbeddingModelBase | Any | None,
+        vector_store: VectorStoreBase,
+        collection: str,
+        metadata_filter: Mapping[str, Any] | Callable[[], Scope] | None = None,
+        *,
+        fusion: Fusion = "convex",
+        keyword_weight: float | None = None,
+        candidates: int = 100,
+        limits: Limits | None = None,
+        on_event: EventCallback | None = None,
+    ) -> None:
+        """
+        Args:
+            name: Short name, shown to models that choose among several.
+            description: What can be found here, for the same readers.
+            embedding_model: None: keyword search only. Anything with `dimensions`, `supports_multimodal` and
+                ``await model(inputs)`` giving `.embeddings` works.
+            vector_store: Any store; entered by you, before the first operation.
+            collection: Created on the first write, sized to the model.
+            metadata_filter: Scope of this handle, as field -> scalar: part of every record's identity, forced onto
+                every record written, required of every record read, listed or deleted. A callable is asked at each
+                operation and must give a scope. None: no scope; reads and deletes see every scope.
+            fusion: How hybrid search combines its two lists: "convex" (min-max, weighted), "rrf" or "dbsf".
+            keyword_weight: Share of the keyword score in "convex" hybrid search; default: the model's.
+            candidates: Length of each list that is fused.
+            on_event: Called with `DocumentsReplaced` and `DocumentsDeleted` after the store acknowledged.
+
+        Raises: ConfigurationError: an option is out of range. LimitExceededError: the vectors are over
+            ``limits.dimensions``.
+        """
+        if not name or not collection:
+            raise ConfigurationError(f"a KnowledgeBase needs a name and a collection, got {name=} {collection=}")
+        if not isinstance(vector_store, VectorStoreBase):
+            given = vector_store.__name__ if isinstance(vector_store, type) else type(vector_store).__name__
+            raise ConfigurationError(
+                f"vector_store is {given}, which is no store; pass an instance of a subclass of VectorStoreBase"
+            )
+        if not (metadata_filter is None or callable(metadata_filter) or isinstance(metadata_filter, Mapping)):
+            raise ConfigurationError(
+                f"metadata_filter is {metadata_filter!r}; pass a mapping, or a function giving one"
+            )
+        if isinstance(metadata_filter, Mapping):
+            _check_scope(metadata_filter, name)
+        if embedding_model is not None and not (callable(embedding_model) and hasattr(embedding_model, "dimensions")):
+            raise ConfigurationError(
+                f"embedding_model is a {type(embedding_model).__name__}; it needs `dimensions` and an awaitable call"
+            )
+        if keyword_weight is not None and not 0 <= keyword_weight <= 1:
+            raise ConfigurationError(f"keyword_weight is {keyword_weight}; it is a share, from 0 to 1")
+        self.name = name
+        self.description = description
+        self.embedding_model = embedding_model
+        self._embedder = Embedder(embedding_model)
+        self.vector_store = vector_store
+        self.collection = collection
+        self.limits = limits or Limits()
+        self.limits.check("dimensions", self._embedder.dimensions, f"vectors of the model of {name!r}")
+        self._metadata_filter = metadata_filter
+        self._fusion = fusion
+        self._keyword_weight = (
+            keyword_weight if keyword_weight is not None else getattr(embedding_model, "keyword_weight", 0.7)
+        )
+        self._candidates = candidates
+        self._on_event = on_event
+        native = vector_store.capabilities >= NATIVE - {"keyword", "iterate"}
+        self._store: VectorStoreBase = (
+            vector_store if native else SeedStoreAdapter(vector_store, self._embedder.dimensions)
+        )
+        self._stored = Collection(self._store, collection, self._embedder, owner=name)
+
+    def __repr__(self) -> str:
+        return f"KnowledgeBase({self.name!r}, collection={self.collection!r})"
+
+    @property
+    def atomic(self) -> bool:
+        """Whether replacing a document is atomic; it is not on a third-party store with the seed's seven methods."""
+        return self._store is self.vector_store
+
+    @property
+    def default_mode(self) -> SearchMode:
+        """Hybrid where the store can, else semantic; keyword without an embedding model."""
+        if self.embedding_model is None:
+            return "keyword"
+        return "hybrid" if "keyword" in self._store.capabilities else "semantic"
+
+    @property
+    def metadata_filter(self) -> dict[str, Any] | None:
+        """The scope as it is now; a callable is asked."""
+        if not callable(self._metadata_filter):
+            return dict(self._metadata_filter) if self._metadata_filter else None
+        scope = self._metadata_filter()
+        if not scope:  # a forgotten return must not open every scope
+            raise ConfigurationError(f"the scope function of {self.name!r} gave {scope!r}; it must give a mapping")
+        _check_scope(scope, self.name)
+        return dict(scope)
+
+    # --- writing ---
+
+    async def insert_document(
+        self,
+        chunks: Sequence[Chunk],
+        document_id: str | None = None,
+        document_metadata: Mapping[str, Any] | None = None,
+        *,
+        title: str | None = None,
+        uri: str | None = None,
+        trigger: Trigger = "user",
+    ) -> str:
+        """Write `chunks` as one document; a known `document_id` is replaced whole.
+
+        Everything is embedded before anything is written, so a failure leaves what was there. Metadata of the scope
+        wins over the chunk's, the chunk's over `document_metadata`. No chunks: nothing happens.
+
+        Returns: The document id, new when None was given.
+        Raises: EmbeddingError, StoreError, RecordError, LimitExceededError; DimensionMismatchError and
+            ModelMismatchError when the collection belongs to another model.
+        """
+        check_chunks(chunks)
+        document_id = document_id or uuid.uuid4().hex
+        if chunks:
+            document = Document(
+                document_id=document_id,
+                chunks=list(chunks),
+                metadata=dict(document_metadata or {}),
+                title=title,
+                uri=uri,
+            )
+            await self.replace_documents([document], trigger=trigger)
+        return document_id
+
+    async def replace_documents(
+        self,
+        documents: Sequence[Document],
+        *,
+        trigger: Trigger = "user",
+        known_vectors: Mapping[str, list[float]] | None = None,
+    ) -> WriteReport:
+        """Write whole documents, each replacing what was stored under its id in this scope.
+
+        One without a chunk that can be indexed is removed.
+
+        Args:
+            documents: With different ids.
+            trigger: Who asked for it, for the audit event.
+            known_vectors: Vectors of this model by `indexed_text`, to save embedding it again.
+
+        Raises: ValueError: an id occurs twice. Otherwise as `insert_document`.
+        """
+        scope = self.metadata_filter
+        check_documents(documents, self.limits, self.name)
+        report = WriteReport()
+        prepared = [prepare(document, scope, self._embedder, self.limits, report) for document in documents]
+        await self._stored.open()
+        vectors = await self._embedder.vectors(
+            [chunk for document in prepared for chunk in document.chunks], known_vectors, report
+        )
+        key = scope_key(scope)
+        records: list[VectorRecord] = []
+        for document in prepared:
+            for chunk in document.chunks:
+                records.append(
+                    VectorRecord.model_construct(
+                        vector=vectors[len(records)], document_id=document.document_id, chunk=chunk, scope=key
+                    )
+                )
+        full = [summary_of(document, key) for document in prepared if document.chunks]
+        empty = [document.document_id for document in prepared if not document.chunks]
+        if full:
+            report.replaced_chunks += await self._stored.replace(full, records, key)
+        if empty:
+            report.replaced_chunks += await self._store.delete_documents(self.collection, empty, as_filter(scope))
+        report.chunk_count = len(records)
+        await emit(
+            self._on_event,
+            DocumentsReplaced(
+                knowledge_base=self.name,
+                document_ids=tuple(document.document_id for document in documents),
+                chunk_count=len(records),
+                trigger=trigger,
+            ),
+        )
+        return report
+
+    async def delete_document(self, document_id: str, *, trigger: Trigger = "user") -> int:
+        """Remove a document. An id that is not there is also tried as a path: ``./x/a.txt``, or that of the file.
+
+        Returns: The number of chunks removed; 0 for an unknown id.
+        """
+        removed = await self.delete_documents([document_id], trigger=trigger)
+        if removed == 0 and (other := await self._id_of_path(document_id)) is not None:
+            removed = await self.delete_documents([other], trigger=trigger)
+        return removed
+
+    async def delete_documents(self, document_ids: Sequence[str], *, trigger: Trigger = "user") -> int:
+        """Remove documents; unknown ids are skipped. Returns the number of chunks removed.
+
+        Raises: ValueError: an id occurs twice.
+        """
+        _check_list("document_ids", document_ids)
+        reject_duplicates(document_ids)
+        scope = as_filter(self.metadata_filter)
+        removed = await self._stored.if_there(
+            0, lambda: self._store.delete_documents(self.collection, document_ids, scope)
+        )
+        await self._deleted(document_ids, removed, trigger)
+        return removed
+
+    async def delete_by_filter(self, filter: FilterLike, *, trigger: Trigger = "user") -> list[str]:
+        """Remove the documents whose metadata matches `filter`. Returns their ids, sorted."""
+        scoped = all_of(self.metadata_filter, filter)
+        if scoped is None:
+            raise ConfigurationError("delete_by_filter needs a filter; to remove everything, drop the collection")
+        listed: list[DocumentSummary] = await self._stored.if_there(
+            [], lambda: self._store.list_documents(self.collection, scoped)
+        )
+        document_ids: list[str] = await self._stored.if_there(
+            [], lambda: self._store.delete_by_filter(self.collection, scoped)
+        )
+        gone = set(document_ids)
+        await self._deleted(document_ids, sum(item.chunk_count for item in listed if item.document_id in gone), trigger)
+        return document_ids
+
+    # --- reading ---
+
+    async def search(
+        self,
+        queries: Query | Sequence[Query],
+        top_k: int = 5,
+        score_threshold: float | None = None,
+        *,
+        mode: SearchMode | None = None,
+        filter: FilterLike | None = None,
+        distinct: bool = False,
+    ) -> list[VectorSearchResult]:
+        """Find chunks.
+
+        Args:
+            queries: One or several; several are merged. Images are dropped when the model cannot embed them.
+            top_k: Number of hits in all; <= 0 gives none.
+            score_threshold: Least score to keep a hit: the cosine in semantic and hybrid mode, BM25 in keyword mode.
+            mode: Default: `default_mode`. The score is the cosine ("semantic"), BM25 ("keyword"), or an ordering in
+                [0, 1] ("hybrid"); each hit carries its `signals` as well.
+            filter: On the chunk's metadata, ANDed with the scope.
+            distinct: One hit per text; it lists the others in `also_in`.
+
+        Returns: Best first. [] is a normal answer: nothing passed.
+        Raises: ConfigurationError: the mode needs a model or a store that is not there. LimitExceededError,
+            FilterError, EmbeddingError, StoreError.
+        """
+        mode = mode or self.default_mode
+        self._check_mode(mode)
+        check_number("top_k", top_k, int)
+        if score_threshold is not None:
+            check_number("score_threshold", score_threshold, int | float)
+        self.limits.check("results", top_k, f"top_k of a search in {self.name!r}")
+        texts, blocks = usable_queries(queries, self.limits, multimodal=self._embedder.multimodal)
+        if top_k <= 0 or not (texts or (blocks and mode != "keyword")):
+            return []
+        if not await self._stored.exists():
+            return []
+        scope = None if (now := self.metadata_filter) is None else storable_metadata(now)
+        vectors = await self._embedder.embed([*texts, *blocks], "query") if mode != "keyword" else []
+        request = RetrieveRequest(
+            vectors=vectors,
+            texts=texts if mode != "semantic" else [],
+            limit=self._candidates if distinct else top_k,
+            candidates=max(self._candidates, top_k) if mode == "hybrid" or distinct else top_k,
+            metadata_filter=all_of(scope, checked_filter(filter, self.limits)),
+            rank=rank_function(mode, score_threshold, fusion=self._fusion, keyword_weight=self._keyword_weight),
+        )
+        results: list[VectorSearchResult] = await self._stored.if_there(
+            [], lambda: self._store.retrieve(self.collection, request)
+        )
+        results = vetted(results, scope, mode, score_threshold, self.name)
+        results = (collapse(results) if distinct else results)[:top_k]
+        return [result.model_copy(update={"knowledge_base": self.name}) for result in results]
+
+    async def fetch(self, chunk_ids: Sequence[str]) -> list[Chunk]:
+        """Exact chunks by ``<document_id>:<index>``, in the order asked; missing ones are left out.
+
+        Raises: ValueError: an id is not of that form.
+        """
+        _check_list("chunk_ids", chunk_ids)
+        scope = self.metadata_filter
+        keys = [ChunkKey.from_chunk_id(chunk_id, scope=scope_key(scope)) for chunk_id in chunk_ids]
+        records: list[VectorRecord] = await self._stored.if_there(
+            [], lambda: self._store.fetch(self.collection, keys, as_filter(scope))
+        )
+        return [record.chunk for record in records]
+
+    async def list_documents(self, *, filter: FilterLike | None = None) -> list[DocumentSummary]:
+        """Every document of this scope, by id. `filter` looks at the document's metadata."""
+        scope = self.metadata_filter
+        wanted = all_of(scope, checked_filter(filter, self.limits))
+        listed: list[DocumentSummary] = await self._stored.if_there(
+            [], lambda: self._store.list_documents(self.collection, wanted)
+        )
+        return [summary for summary in listed if scope is None or matches(scope, summary.metadata)]
+
+    async def list_chunks(self, document_id: str, *, offset: int = 0, limit: int = 30) -> list[Chunk]:
+        """Chunks of one document with ``offset <= chunk_index < offset + limit``, in order."""
+        records = await self._records(document_id, offset=offset, limit=limit)
+        return [record.chunk for record in records]
+
+    async def count(self, *, filter: FilterLike | None = None) -> int:
+        """Number of chunks in this scope whose metadata matches."""
+        wanted = all_of(self.metadata_filter, checked_filter(filter, self.limits))
+        return await self._stored.if_there(0, lambda: self._store.count(self.collection, wanted))
+
+    async def known_vectors(self, document_ids: Sequence[str]) -> dict[str, list[float]]:
+        """Stored vectors of these documents by `indexed_text`, for `replace_documents`."""
+        known: dict[str, list[float]] = {}
+        for document_id in document_ids:
+            records = await self._records(document_id, offset=0, limit=self.limits.chunks_per_document, vectors=True)
+            known.update((record.chunk.indexed_text, record.vector) for record in records if record.vector)
+        return known
+
+    # --- ingestion, imported late ---
+
+    async def ingest(self, paths: Any, **options: Any) -> IngestReport:
+        """`agent_rag.ingest` into this knowledge base."""
+        from ..ingestion.ingest import ingest
+
+        return await ingest(self, paths, **options)
+
+    async def sync(self, source: Any, **options: Any) -> IngestReport:
+        """`agent_rag.sync` with this knowledge base."""
+        from ..ingestion.ingest import sync
+
+        return await sync(self, source, **options)
+
+    def can_index(self, chunk: Chunk) -> bool:
+        """Whether a chunk can be found here: it has text, or is an image that the model embeds."""
+        return self._embedder.can_index(chunk)
+
+    # --- inner parts ---
+
+    def _check_mode(self, mode: SearchMode) -> None:
+        if mode not in ("hybrid", "semantic", "keyword"):
+            raise ConfigurationError(f"mode {mode!r} is unknown; use hybrid, semantic or keyword")
+        if mode != "keyword" and self.embedding_model is None:
+            raise ConfigurationError(f"{mode} search in {self.name!r} needs an embedding model; use mode='keyword'")
+        if mode != "semantic" and "keyword" not in self._store.capabilities:
+            raise ConfigurationError(
+                f"{mode} search in {self.name!r} needs a store with keyword search; "
+                f"{type(self.vector_store).__name__} has none, use mode='semantic'"
+            )
+
+    async def _records(self, document_id: str, *, offset: int, limit: int, vectors: bool = False) -> list[VectorRecord]:
+        scope = as_filter(self.metadata_filter)
+        records: list[VectorRecord] = await self._stored.if_there(
+            [],
+            lambda: self._store.list_chunks(
+                self.collection,
+                document_id,
+                offset=offset,
+                limit=limit,
+                metadata_filter=scope,
+                with_vectors=vectors,
+            ),
+        )
+        return records
+
+    async def _deleted(self, document_ids: Sequence[str], chunk_count: int, trigger: Trigger) -> None:
+        event = DocumentsDeleted(
+            knowledge_base=self.name, document_ids=tuple(document_ids), chunk_count=chunk_count, trigger=trigger
+        )
+        await emit(self._on_event, event)
+
+    async def _id_of_path(self, path: str) -> str | None:
+        """The id of the document that `path` names, by another spelling of its id or by its file."""
+        spelled = unicodedata.normalize("NFC", posixpath.normpath(path))
+        uri = await asyncio.to_thread(lambda: Path(path).resolve().as_uri())
+        for summary in await self.list_documents():
+            if summary.document_id != path and (summary.document_id == spelled or summary.uri == uri):
+                return summary.document_id
+        return None
+
+
+def _check_scope(scope: Mapping[str, Any], name: str) -> None:
+    if is_node(scope):  # it would be stamped onto records as three fields, and read as a condition
+        raise ConfigurationError(f"the scope of {name!r} is a filter node, {dict(scope)!r}; pass field -> scalar")
+
+
+def _check_list(name: str, value: object) -> None:
+    if isinstance(value, str | bytes):
+        raise ConfigurationError(f"{name} is the single text {value!r}; pass a list of ids")

@@ -1,0 +1,5 @@
+"""The Model Context Protocol: knowledge bases as tools of any client."""
+
+from .server import build_server, http_app, is_loopback, serve_http, serve_stdio
+
+__all__ = ["build_server", "http_app", "is_loopback", "serve_http", "serve_stdio"]

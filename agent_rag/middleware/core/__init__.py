@@ -1,0 +1,1 @@
+"""Decides what a model sees; imports no framework."""

@@ -1,0 +1,142 @@
+"""Answering the tool calls of agentic mode."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...filters import all_of, to_json
+from .arguments import ArgumentError, SearchArguments, echo, search_arguments
+from .citation import key_of
+from .fields import FilterFields
+from .pipeline import Pipeline, StageError
+from .reading import ReadArguments, read_arguments, read_document
+from .render import passages_of, render
+from .search import Deadline, Found, reason_of
+from .tool import READ_DOCUMENT, ToolResult, said
+from .turn import Call, Turn
+
+
+@dataclass
+class Answer:
+    """A result, and what was asked, for the event."""
+
+    result: ToolResult
+    query: str = ""
+    knowledge_bases: tuple[str, ...] = field(default_factory=tuple)
+
+
+async def answer(pipeline: Pipeline, fields: FilterFields, name: str, arguments: Any, turn: Turn) -> Answer:
+    """Raises: ArgumentError: the model sent something that cannot be used; the message is for it."""
+    parameters = pipeline.parameters
+    if name == READ_DOCUMENT and parameters.read_document:
+        asked = read_arguments(arguments, turn)
+        call = turn.call(f"{pipeline.key} {name} {asked}")
+        return Answer(await _once(pipeline, call, lambda: _read(pipeline, asked, turn)))
+    if name != parameters.tool_name:
+        names = [parameters.tool_name, *([READ_DOCUMENT] if parameters.read_document else [])]
+        raise ArgumentError(f"There is no tool {echo(name)}; available: {', '.join(names)}.")
+    await fields.load()
+    search = search_arguments(
+        arguments,
+        bases=[base.name for base in pipeline.bases],
+        default_top_k=parameters.top_k,
+        fields=fields.current(),
+    )
+    call = turn.call(f"{pipeline.key} {name} {_signature(search)}")
+    result = await _once(pipeline, call, lambda: _search(pipeline, search, turn))
+    return Answer(result, search.query, search.knowledge_bases)
+
+
+async def _once(pipeline: Pipeline, call: Call, fresh: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    """A fresh answer the first time or after an error; then the same with a note; past the limit, only words."""
+    async with call.lock:
+        call.count += 1
+        if call.count > pipeline.parameters.repeat_limit:
+            return said(
+                "This same call was already answered in this turn, and it will not be answered again. "
+                "Answer the user with what you have, or say that it was not found.",
+                repeated=True,
+            )
+        if call.result is None or call.result.is_error:
+            call.result = await fresh()
+            return call.result
+        return _with_note(call.result, "(Same call as before in this turn, same answer. Do not repeat it.)")
+
+
+async def _search(pipeline: Pipeline, search: SearchArguments, turn: Turn) -> ToolResult:
+    bases = [base for base in pipeline.bases if base.name in search.knowledge_bases]
+    deaf = [base.name for base in bases if not base.takes_filter]
+    if search.filter is not None and deaf:
+        return said(f"The knowledge base {deaf[0]} takes no filter; leave 'filter' out.", is_error=True)
+    try:
+        found, _ = await pipeline.find(
+            turn,
+            search.query,
+            (),
+            bases,
+            top_k=search.top_k,
+            deadline=Deadline(pipeline.parameters.timeout_s),
+            filter=search.filter,
+            extra=turn.hinted_count,
+        )
+    except StageError as error:
+        await pipeline.report(error.stage, reason_of(error.error))
+        return said("The search is not available right now; answer without it and say so.", is_error=True)
+    failed = "; ".join(f"{failure.knowledge_base} did not answer ({failure.reason})" for failure in found.failures)
+    if found.hits:
+        return _rendered(pipeline, search, turn, found, f"(Incomplete: {failed}.)" if failed else "")
+    if bases and len(found.failures) == len(bases):
+        return said(f"The search failed: {failed}. Answer without it and say so.", is_error=True, degraded=True)
+    return said(_nothing(search) + (f" (Incomplete: {failed}.)" if failed else ""), degraded=found.degraded)
+
+
+def _rendered(pipeline: Pipeline, search: SearchArguments, turn: Turn, found: Found, note: str) -> ToolResult:
+    """The hits that the model does not see already, and the numbers of those it does."""
+    fresh = [hit for hit in found.hits if not turn.was_hinted(key_of(hit))][: search.top_k]
+    before = {turn.number_of(key_of(hit)) for hit in found.hits[: search.top_k] if turn.was_hinted(key_of(hit))}
+    references = sorted(number for number in before if number is not None)
+    layout = pipeline.layout(turn)
+    passages = passages_of(fresh, found.also_in, merge=pipeline.parameters.merge_neighbours)
+    rendered = render(passages, turn.numbers_for(passages), layout, references=references, note=note)
+    shown = turn.show(rendered.shown, hidden=layout.hidden)
+    known = [citation for number in references if (citation := turn.citation(number)) is not None]
+    return ToolResult(
+        text=rendered.text,
+        blocks=tuple(rendered.blocks),
+        citations=(*known, *shown),
+        degraded=found.degraded,
+        dropped=rendered.dropped,
+    )
+
+
+async def _read(pipeline: Pipeline, asked: ReadArguments, turn: Turn) -> ToolResult:
+    try:
+        allowed = all_of(await pipeline.scope_of(turn), pipeline.parameters.filter)
+    except StageError as error:
+        await pipeline.report(error.stage, reason_of(error.error))
+        return said("Reading is not available right now; answer without it and say so.", is_error=True)
+    return await read_document(asked, pipeline.bases, turn, pipeline.layout(turn), allowed=allowed)
+
+
+def _signature(search: SearchArguments) -> str:
+    """Equal for calls that ask the same."""
+    parsed = None if search.filter is None else to_json(search.filter)
+    query = " ".join(search.query.casefold().split())
+    return json.dumps([query, sorted(search.knowledge_bases), search.top_k, parsed], ensure_ascii=False)
+
+
+def _nothing(search: SearchArguments) -> str:
+    change = "other words" if search.filter is None else "no filter or a wider one, or other words"
+    return (
+        f"No match found for {echo(search.query)} in {', '.join(search.knowledge_bases) or 'any knowledge base'}. "
+        f"Do not repeat the same query: try {change}, or tell the user that it is not in the knowledge bases."
+    )
+
+
+def _with_note(result: ToolResult, note: str) -> ToolResult:
+    noted = said(f"{result.text}\n{note}", repeated=True)
+    blocks = noted.blocks if len(result.blocks) < 2 else (*result.blocks, *said(note).blocks)
+    return result.model_copy(update={"text": noted.text, "blocks": blocks, "repeated": True})

@@ -1,0 +1,152 @@
+"""What a number such as [3] stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...documents import Signals, VectorSearchResult
+from ...retrieval.fence import clean_inline
+
+LOCATION_FIELDS = ("page", "pages", "slide", "sheet", "rows", "row", "key_path", "lines")
+"""Metadata fields that say where in a file a chunk is, in the order they are shown."""
+
+PREVIEW_CHARACTERS = 300
+
+PassageKey = tuple[str, str, str, int]
+"""Knowledge base, scope, document id and chunk index."""
+
+
+class Source(BaseModel):
+    """Another place with the same text."""
+
+    model_config = ConfigDict(frozen=True)
+
+    document_id: str
+    chunk_id: str
+    source: str
+    """File name; the document id where the file name is not known."""
+    knowledge_base: str | None = None
+
+
+class Citation(BaseModel):
+    """One numbered hit. For applications: models read the same facts in the header of the hit."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    """From 1, stable and unique within the turn."""
+    chunk_ids: tuple[str, ...]
+    """``<document_id>:<index>`` of the chunks shown under this number, in document order."""
+    document_id: str
+    source: str
+    """File name."""
+    title: str | None = None
+    uri: str | None = None
+    knowledge_base: str | None = None
+    location: dict[str, Any] = Field(default_factory=dict)
+    """Page, slide, sheet, rows or key path, as the parser gave it."""
+    heading_path: tuple[str, ...] = ()
+    """Titles above all of it."""
+    span: tuple[int, int] | None = None
+    """Characters in the section's text."""
+    score: float
+    """Orders the hits of one search; over several knowledge bases a rank score in [0, 1]."""
+    signals: Signals = Signals()
+    text: str = ""
+    """The beginning of the text, at most 300 characters."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """The chunk's metadata without excluded and scope fields."""
+    also_in: tuple[Source, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """``people-guide.docx, page 3, Pay > Bonus``: for people."""
+        parts = [self.source, *(f"{name} {place_text(value)}" for name, value in self.location.items())]
+        return ", ".join([*parts, " > ".join(self.heading_path)] if self.heading_path else parts)
+
+
+@dataclass
+class Passage:
+    """What is shown under one number: a hit, or neighbouring hits as one text."""
+
+    best: VectorSearchResult
+    """The best-ranked of its hits."""
+    text: str
+    hits: list[VectorSearchResult] = field(default_factory=list)
+    """In document order."""
+    also_in: list[Source] = field(default_factory=list)
+    span: tuple[int, int] | None = None
+
+    @property
+    def keys(self) -> list[PassageKey]:
+        return [key_of(hit) for hit in self.hits]
+
+
+def key_of(hit: VectorSearchResult) -> PassageKey:
+    return (hit.knowledge_base or "", hit.scope, hit.document_id, hit.chunk.chunk_index)
+
+
+def cite(passage: Passage, number: int, *, hidden: Iterable[str] = ()) -> Citation:
+    """The citation of `passage`; metadata fields in `hidden` are left out."""
+    best, chunk = passage.best, passage.best.chunk
+    excluded = set(hidden)
+    metadata = {name: value for name, value in chunk.metadata.items() if name not in excluded}
+    return Citation(
+        number=number,
+        chunk_ids=tuple(hit.chunk_id for hit in passage.hits),
+        document_id=best.document_id,
+        source=chunk.source,
+        title=chunk.title,
+        uri=chunk.uri,
+        knowledge_base=best.knowledge_base,
+        location=location_of(metadata),
+        heading_path=_common_path([hit.chunk.heading_path for hit in passage.hits]),
+        span=passage.span,
+        score=best.score,
+        signals=best.signals,
+        text=passage.text[:PREVIEW_CHARACTERS],
+        metadata=metadata,
+        also_in=tuple(passage.also_in),
+    )
+
+
+def _common_path(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The titles that stand above every hit of a passage."""
+    common: list[str] = []
+    for titles in zip(*paths, strict=False):
+        if len(set(titles)) > 1:
+            break
+        common.append(titles[0])
+    return tuple(common)
+
+
+def location_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: metadata[name] for name in LOCATION_FIELDS if metadata.get(name) not in (None, "", [])}
+
+
+def place_text(value: Any) -> str:
+    """``4``, ``10-17`` for a range, ``a > b`` for a path."""
+    if isinstance(value, list | tuple):
+        numbers = len(value) == 2 and all(isinstance(item, int) for item in value)
+        return ("-" if numbers else " > ").join(map(str, value))
+    return str(value)
+
+
+def header(citation: Citation, *, show_base: bool, show_document: bool) -> str:
+    """``[1] (source: guide.pdf, page 4)``: every value in it is data of strangers and cleaned."""
+    parts = [f"source: {clean_inline(citation.source)}"]
+    parts += [f"{name} {clean_inline(place_text(value), limit=80)}" for name, value in citation.location.items()]
+    if citation.heading_path:
+        parts.append(f"section {clean_inline(' > '.join(citation.heading_path))}")
+    if show_base and citation.knowledge_base:
+        parts.append(f"knowledge base {clean_inline(citation.knowledge_base)}")
+    if show_document:
+        parts.append(f"document {clean_inline(citation.document_id, limit=512)}")
+    if others := sorted({place.source for place in citation.also_in} - {citation.source}):
+        listed = " and ".join(map(clean_inline, others[:5]))
+        parts.append(f"also in {listed}" + (f" and {len(others) - 5} more" if len(others) > 5 else ""))
+    return f"[{citation.number}] ({', '.join(parts)})"

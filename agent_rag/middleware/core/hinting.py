@@ -1,0 +1,76 @@
+"""Making the hint of a static turn."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import ConfigurationError
+from .events import HintEvent
+from .hint import Hint
+from .pipeline import Pipeline, StageError
+from .render import passages_of, render
+from .search import Deadline, Found, as_own_error, reason_of
+from .turn import Turn
+
+logger = logging.getLogger("agent_rag")
+
+
+async def make_hint(pipeline: Pipeline, turn: Turn) -> Hint | None:
+    """Search for the turn's ask. None: blank, gated, nothing found, or failed and reported.
+
+    Raises: with ``on_error="raise"``: the error of a knowledge base; ConfigurationError for a failed scope or
+        `on_results`.
+    """
+    if not (turn.text or turn.images) or not pipeline.bases or not await pipeline.passes_gate(turn):
+        return None
+    parameters = pipeline.parameters
+    strict = parameters.on_error == "raise"
+    try:
+        found, queries = await pipeline.find(
+            turn,
+            turn.text,
+            turn.images,
+            pipeline.bases,
+            top_k=parameters.top_k,
+            deadline=Deadline(parameters.timeout_s),
+        )
+    except StageError as error:
+        logger.warning("no hint for this turn: %s", error)
+        await pipeline.report(error.stage, reason_of(error.error))
+        if strict:
+            raise ConfigurationError(str(error)) from error.error
+        return None
+    if strict and found.failures:
+        failure = found.failures[0]
+        raise as_own_error(failure) from failure.error
+    return _rendered(pipeline, turn, found, queries) if found.hits else None
+
+
+def _rendered(pipeline: Pipeline, turn: Turn, found: Found, queries: Sequence[str]) -> Hint | None:
+    parameters = pipeline.parameters
+    before, after = parameters.around_hint
+    layout = pipeline.layout(turn, before=before, after=after)
+    passages = passages_of(found.hits, found.also_in, merge=parameters.merge_neighbours)
+    rendered = render(passages, turn.numbers_for(passages), layout)
+    if not rendered.shown:
+        logger.warning("no hint for this turn: max_context_tokens=%d holds no hit", parameters.max_context_tokens)
+        return None
+    citations = turn.show(rendered.shown, hidden=layout.hidden)
+    if parameters.hint_scope == "turn" or parameters.persist_hint:
+        turn.mark_hinted(rendered.shown)
+    facts: dict[str, Any] = {
+        "text": rendered.text,
+        "queries": tuple(queries),
+        "citations": tuple(citations),
+        "dropped": rendered.dropped,
+        "degraded": found.degraded,
+    }
+    return Hint(
+        **facts,
+        blocks=tuple(rendered.blocks),
+        scope=parameters.hint_scope,
+        persist=parameters.persist_hint,
+        event=HintEvent(middleware=pipeline.name, **facts) if parameters.emit_hint_event else None,
+    )

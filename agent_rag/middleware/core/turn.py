@@ -1,0 +1,214 @@
+"""What belongs to one user turn: everything the middleware remembers lives here, nothing on the shared object."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ...chat import HINT_NAME, ChatMessage
+from ...content import ContentBlock, DataBlock, TextBlock
+from .citation import Citation, Passage, PassageKey, cite
+
+if TYPE_CHECKING:
+    from .hint import Hint
+    from .tool import ToolResult
+
+History = Iterable[ChatMessage] | Callable[[], Iterable[ChatMessage]]
+Ask = str | ContentBlock | ChatMessage | Sequence[str | ContentBlock]
+
+_current: ContextVar[Turn | None] = ContextVar("agent_rag_turn", default=None)
+
+
+@dataclass
+class Call:
+    """A tool call of this turn, by its arguments."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    count: int = 0
+    result: ToolResult | None = None
+
+
+@dataclass
+class Slot:
+    """What one middleware instance keeps in a turn."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    hint: Hint | None = None
+    hint_done: bool = False
+    scope: Any = None
+    scope_done: bool = False
+
+
+class Turn:
+    """One user turn: from the user's message to the agent's final answer.
+
+    Make it with `RAGMiddleware.start_turn` when the turn begins, keep it in the framework's per-run slot, and hand it
+    to every `hint` and `call_tool` of the turn, of all instances on the agent: then citation numbers go on, what a hint
+    showed is not shown again, and repeated calls are noticed. Where a framework runs a turn in one context, ``with
+    turn.active():`` lets calls find it by themselves. Not for use from several event loops at once.
+    """
+
+    def __init__(
+        self,
+        ask: Ask | None = None,
+        *,
+        history: History = (),
+        context: Any = None,
+        supports_images: bool = False,
+    ) -> None:
+        """
+        Args:
+            ask: The user's message: text, blocks, or a ChatMessage. None or blank: there is nothing to hint at.
+            history: Earlier messages, oldest first, or a function that gives them when a query rewriter wants them.
+                Only user and assistant text is kept.
+            context: The caller's identity as the framework carries it; given to the `scope` callable.
+            supports_images: Whether the model takes image parts.
+        """
+        self.id = secrets.token_hex(8)
+        self.blocks = _blocks(ask)
+        self._history = history
+        self.context = context
+        self.supports_images = supports_images
+        self._numbers: dict[PassageKey, int] = {}
+        self._citations: dict[int, Citation] = {}
+        self._hinted: set[PassageKey] = set()
+        self._calls: dict[str, Call] = {}
+        self._slots: dict[str, Slot] = {}
+
+    @cached_property
+    def history(self) -> tuple[ChatMessage, ...]:
+        """The earlier user and assistant messages."""
+        messages = self._history() if callable(self._history) else self._history
+        return tuple(message for message in messages if _is_talk(message))
+
+    @property
+    def text(self) -> str:
+        """The text of the ask."""
+        return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock)).strip()
+
+    @property
+    def images(self) -> list[DataBlock]:
+        """The images of the ask."""
+        return [block for block in self.blocks if isinstance(block, DataBlock)]
+
+    @property
+    def citations(self) -> list[Citation]:
+        """Everything shown to the model in this turn, by number."""
+        return [self._citations[number] for number in sorted(self._citations)]
+
+    @staticmethod
+    def current() -> Turn | None:
+        """The active turn of this context."""
+        return _current.get()
+
+    @contextmanager
+    def active(self) -> Iterator[Turn]:
+        """Make this the current turn of the running context."""
+        token = _current.set(self)
+        try:
+            yield self
+        finally:
+            _current.reset(token)
+
+    # --- for the middleware ---
+
+    def numbers_for(self, passages: Sequence[Passage]) -> list[int]:
+        """The number of each passage: the one a chunk of it already has, else the next free ones in order."""
+        numbers, free = [], max(self._citations, default=0) + 1
+        for passage in passages:
+            known = [self._numbers[key] for key in passage.keys if key in self._numbers]
+            numbers.append(min(known, default=free))
+            free += not known
+        return numbers
+
+    def show(self, passages: Sequence[Passage], *, hidden: Iterable[str] = ()) -> list[Citation]:
+        """Number `passages` for good. Several under one number become one citation."""
+        shown = []
+        for passage, number in zip(passages, self.numbers_for(passages), strict=True):
+            citation = cite(passage, number, hidden=hidden)
+            if (earlier := self._citations.get(number)) is not None:
+                ids = dict.fromkeys((*earlier.chunk_ids, *citation.chunk_ids))
+                citation = citation.model_copy(update={"chunk_ids": tuple(ids)})
+            for key in passage.keys:
+                self._numbers.setdefault(key, number)
+            self._citations[number] = citation
+            shown.append(citation)
+        return shown
+
+    def mark_hinted(self, passages: Iterable[Passage]) -> None:
+        self._hinted.update(key for passage in passages for key in passage.keys)
+
+    def was_hinted(self, key: PassageKey) -> bool:
+        """Whether a hint that the model still sees showed this chunk."""
+        return key in self._hinted
+
+    @property
+    def hinted_count(self) -> int:
+        return len(self._hinted)
+
+    def number_of(self, key: PassageKey) -> int | None:
+        return self._numbers.get(key)
+
+    def citation(self, number: int) -> Citation | None:
+        return self._citations.get(number)
+
+    def call(self, signature: str) -> Call:
+        return self._calls.setdefault(signature, Call())
+
+    def slot(self, instance: str) -> Slot:
+        return self._slots.setdefault(instance, Slot())
+
+
+class TurnRegistry:
+    """Turns by key, for frameworks without a per-run slot. Bounded: the turn unused for longest is forgotten first."""
+
+    def __init__(self, max_turns: int = 1_024) -> None:
+        self._max_turns = max_turns
+        self._turns: OrderedDict[Hashable, Turn] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get_or_start(self, key: Hashable, start: Callable[[], Turn]) -> Turn:
+        """The turn under `key`, else what `start` makes. `key` must name one run: a run id, or ids of the conversation
+        and of the user's message; never the text alone, which two users may share."""
+        with self._lock:
+            turn = self._turns.get(key)
+            if turn is None:
+                turn = self._turns[key] = start()
+            self._turns.move_to_end(key)
+            while len(self._turns) > self._max_turns:
+                self._turns.popitem(last=False)
+            return turn
+
+    def get(self, key: Hashable) -> Turn | None:
+        with self._lock:
+            return self._turns.get(key)
+
+    def end(self, key: Hashable) -> None:
+        """Forget a turn; unknown keys are fine."""
+        with self._lock:
+            self._turns.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+
+def _blocks(ask: Ask | None) -> list[ContentBlock]:
+    if ask is None:
+        return []
+    if isinstance(ask, ChatMessage):
+        return list(ask.content)
+    if isinstance(ask, str | TextBlock | DataBlock):
+        ask = [ask]
+    return [TextBlock(text=item) if isinstance(item, str) else item for item in ask]
+
+
+def _is_talk(message: ChatMessage) -> bool:
+    return message.role in ("user", "assistant") and message.name != HINT_NAME and bool(message.text.strip())

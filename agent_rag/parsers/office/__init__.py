@@ -1,0 +1,1 @@
+"""Word, PowerPoint, OpenDocument and Rich Text Format; spreadsheets are in `sheets`."""

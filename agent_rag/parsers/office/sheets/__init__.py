@@ -1,0 +1,1 @@
+"""Spreadsheets of every format, as one grid of cells."""

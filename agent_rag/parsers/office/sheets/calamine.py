@@ -1,0 +1,75 @@
+"""Workbooks that only python-calamine reads: .xls, .xlsb and .ods.
+
+It allocates the whole rectangle of a sheet, so it runs in a worker with a memory limit. It leaves error cells blank;
+`_error_cells` fills them in.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+from collections.abc import Iterator
+
+from ....errors import EncryptedFileError
+from .cells import moment_text, number_text
+from .error_cells import ErrorCells, error_cells
+from .grid import Area, Grid, Limits
+from .workbook import Sheet
+from .xlsx import clean_text
+
+_Value = int | float | str | bool | dt.time | dt.date | dt.datetime | dt.timedelta
+
+
+def calamine_sheets(data: bytes, kind: str, limits: Limits, *, include_hidden: bool) -> Iterator[Sheet]:
+    """The sheets of a workbook of one of `_sniff`'s types, in their order.
+
+    Raises: EncryptedFileError; ParseLimitError: a sheet's rectangle is over the limits; calamine's own errors.
+    """
+    from python_calamine import CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
+
+    try:
+        workbook = CalamineWorkbook.from_filelike(io.BytesIO(data))
+    except PasswordError as error:
+        raise EncryptedFileError(
+            f"{limits.filename}: the file is encrypted with a password; save a copy without one"
+        ) from error
+    errors = error_cells(data, kind, limits.filename)
+    for index, entry in enumerate(workbook.sheets_metadata):
+        hidden = entry.visible != SheetVisibleEnum.Visible
+        if entry.typ in (SheetTypeEnum.WorkSheet, SheetTypeEnum.MacroSheet) and (include_hidden or not hidden):
+            source = workbook.get_sheet_by_name(entry.name)
+            grid = Grid(entry.name, limits)
+            _fill(grid, source.start or (0, 0), source.iter_rows(), errors[index] if index < len(errors) else {})
+            grid.clear_merged(
+                Area(top + 1, left + 1, bottom + 1, right + 1)
+                for (top, left), (bottom, right) in source.merged_cell_ranges or []
+            )
+            yield Sheet(entry.name, hidden, grid)
+
+
+def _fill(grid: Grid, start: tuple[int, int], rows: Iterator[list[_Value]], errors: ErrorCells) -> None:
+    in_row: dict[int, dict[int, str]] = {}
+    for (row, column), text in sorted(errors.items()):
+        in_row.setdefault(row, {})[column + 1] = text
+    for row, values in enumerate(rows, start=start[0]):
+        cells = {column: _text(value) for column, value in enumerate(values, start=start[1] + 1) if value != ""}
+        while in_row and (earlier := next(iter(in_row))) < row:
+            _add(grid, earlier, in_row.pop(earlier))
+        _add(grid, row, cells | in_row.pop(row, {}))
+    for row, cells in in_row.items():
+        _add(grid, row, cells)
+
+
+def _add(grid: Grid, row: int, cells: dict[int, str]) -> None:
+    filled = sorted((column, text) for column, text in cells.items() if text)
+    grid.add(row + 1, [column for column, _ in filled], [text for _, text in filled])
+
+
+def _text(value: _Value) -> str:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int | float):
+        return number_text(repr(value))
+    return moment_text(value)

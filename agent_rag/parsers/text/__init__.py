@@ -1,0 +1,1 @@
+"""Formats that are text: plain, Markdown, reStructuredText, code, data; and how bytes become text."""

@@ -1,0 +1,1 @@
+"""What every engine does with its arguments: records, payloads, filters and words as the engine keeps them."""

@@ -1,0 +1,1 @@
+"""Documents as versions on a server that others write to meanwhile."""
