@@ -28,7 +28,10 @@
         ├── ModelMismatchError      (ValueError)       same size, another embedding model
         ├── RecordError             (ValueError)       a record that cannot be stored
         ├── StoreClosedError                           used outside its ``async with`` block
-        ├── StoreLockedError        (OSError)          another process or object holds the folder
+        ├── StoreDamagedError                          what is stored is missing, torn or changed; names what
+        ├── StoreFullError          (OSError)          the disk is full; nothing that was acknowledged is lost
+        ├── StoreReadOnlyError      (PermissionError)  the file or folder cannot be written
+        ├── StoreLockedError        (OSError)          another process or object holds the store; says who
         └── StoreUnavailableError   (ConnectionError)  the server does not answer
 
 Each class also inherits the builtin a caller would guess, so ``except ValueError`` works. A message says
@@ -62,8 +65,11 @@ __all__ = [
     "RerankError",
     "SourceError",
     "StoreClosedError",
+    "StoreDamagedError",
     "StoreError",
+    "StoreFullError",
     "StoreLockedError",
+    "StoreReadOnlyError",
     "StoreUnavailableError",
     "UnsupportedFormatError",
 ]
@@ -173,8 +179,20 @@ class StoreClosedError(StoreError):
     """The store is used outside its ``async with`` block."""
 
 
+class StoreDamagedError(StoreError):
+    """What is stored is missing, torn or changed; the message names the document or file and the cure."""
+
+
+class StoreFullError(StoreError, OSError):
+    """The disk is full. What was acknowledged is there and can be read; deleting makes room."""
+
+
+class StoreReadOnlyError(StoreError, PermissionError):
+    """The file or folder of a store cannot be written."""
+
+
 class StoreLockedError(StoreError, OSError):
-    """Another process or object holds the folder of an embedded store."""
+    """Another process or object holds an embedded store, or writes to it for longer than the caller waits."""
 
 
 class StoreUnavailableError(StoreError, ConnectionError):
