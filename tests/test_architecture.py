@@ -23,6 +23,7 @@ ORDER = [
     ["_util"],
     ["chat"],
     ["retrieval"],
+    ["workers"],
     ["parsers", "chunkers", "embeddings", "stores"],
     ["sources"],
     ["knowledge"],

@@ -1,1 +1,1 @@
-"""What no user imports: extras, the synchronous bridge, HTTP, the garbage collector."""
+"""What no user imports: extras, the synchronous bridge, HTTP."""

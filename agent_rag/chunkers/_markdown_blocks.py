@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from .._util.collector import collection_paused
-
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
@@ -47,9 +45,8 @@ def blocks_of(text: str) -> list[Block]:
     """The top-level blocks; together they cover the text."""
     front = _FRONT_MATTER.match(text)
     offset = front.end() if front else 0
-    with collection_paused():
-        tokens = _parser().parse(_normal(text[offset:]))
-        blocks = _nested(_drained(tokens), _line_starts(text, offset), level=0)
+    tokens = _parser().parse(_normal(text[offset:]))
+    blocks = _nested(iter(tokens), _line_starts(text, offset), level=0)
     if front:
         blocks.insert(0, Block("text", 0, offset, offset))
     return _covering(blocks, 0, len(text), text)
@@ -71,13 +68,6 @@ def rows_of(text: str, table: Block) -> tuple[int, list[tuple[int, int]]]:
 def _line_starts(text: str, offset: int) -> list[int]:
     starts = [match.start() for match in _LINE.finditer(text, offset) if match.end() > match.start()]
     return [*starts, len(text)]
-
-
-def _drained(tokens: list[Token]) -> Iterator[Token]:
-    """`tokens`, each freed behind its use: all at once would stop the event loop's thread for a long text."""
-    tokens.reverse()
-    while tokens:
-        yield tokens.pop()
 
 
 def _nested(tokens: Iterator[Token], lines: Sequence[int], *, level: int) -> list[Block]:

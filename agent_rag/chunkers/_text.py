@@ -6,14 +6,15 @@ import asyncio
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from math import inf
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, Field, model_validator
 
-from .._util.collector import collection_paused
 from ..content import TextBlock
 from ..documents import Chunk, Section
+from ..errors import ChunkError, ParseLimitError
+from ..workers import is_isolated, run_isolated
 from ._boundaries import first_solid, is_blank
 from ._windows import Cutter, Span
 from .base import ChunkerBase
@@ -21,9 +22,6 @@ from .lengths import CHARACTERS, LengthFunction, length_from, name_of
 
 # Above this a call is moved to a thread: the loop must not stand still for 50 ms, also with a slow tokeniser.
 _OFF_LOOP_CHARACTERS = 16_384
-_MANY = 500
-_LONG = 1_000_000
-"""Characters from which on a chunker's own objects would set off full collections."""
 
 
 class Piece(NamedTuple):
@@ -43,34 +41,36 @@ class Piece(NamedTuple):
 class TextChunker(ChunkerBase):
     """A chunker of text: a subclass says how one Section is cut.
 
-    DataBlocks pass through whole, blank Sections and blank pieces give no chunk. Long texts are cut in a thread.
+    DataBlocks pass through whole, blank Sections and blank pieces give no chunk. Long texts are cut in a thread, very
+    long ones in a worker process.
     """
 
     _splits_visibly: ClassVar[bool] = False
     """Whether `split` leaves out blank pieces itself, so that they need not be looked for."""
+    _in_process_characters: ClassVar[int] = 4 * 1024 * 1024
+    """A longer text is cut in a worker process, where a chunker that can travel has one."""
 
     async def chunk(self, sections: list[Section]) -> list[Chunk]:
-        if sum(len(section.text) for section in sections) > _OFF_LOOP_CHARACTERS:
+        characters = sum(len(section.text) for section in sections)
+        if characters <= _OFF_LOOP_CHARACTERS or is_isolated():
+            return self._chunk(sections)
+        if characters <= self._in_process_characters:
             return await asyncio.to_thread(self._chunk, sections)
-        return self._chunk(sections)
+        try:
+            pieces = await run_isolated(_all_pieces, self, sections, filename=sections[0].source, timeout_s=inf)
+        except ParseLimitError as error:
+            raise ChunkError(str(error)) from error
+        return await asyncio.to_thread(_made_of, sections, pieces)
 
     @abstractmethod
     def split(self, section: Section) -> Iterable[Piece | Span]:
         """Cut a Section whose text is not blank. Pieces are in order."""
 
     def _chunk(self, sections: Sequence[Section]) -> list[Chunk]:
-        characters = sum(len(section.text) for section in sections)
-        with collection_paused() if characters > _LONG else nullcontext():
-            return self._made_of(sections)
+        return _made_of(sections, self._all_pieces(sections))
 
-    def _made_of(self, sections: Sequence[Section]) -> list[Chunk]:
-        pieces = [self._pieces(section) for section in sections]
-        total = sum(map(len, pieces))
-        chunks: list[Chunk] = []
-        with collection_paused() if total > _MANY else nullcontext():
-            for index, (section, found) in enumerate(zip(sections, pieces, strict=True)):
-                _emit(chunks, section, index, found, total)
-        return chunks
+    def _all_pieces(self, sections: Sequence[Section]) -> list[Sequence[Piece | Span]]:
+        return [self._pieces(section) for section in sections]
 
     def _pieces(self, section: Section) -> Sequence[Piece | Span]:
         if not isinstance(section.content, TextBlock):
@@ -80,6 +80,11 @@ class TextChunker(ChunkerBase):
             return []
         pieces = self.split(section)
         return list(pieces) if self._splits_visibly else [piece for piece in pieces if _is_visible(text, *piece)]
+
+
+STRUCTURED_CHARACTERS = 65_536
+"""`_in_process_characters` of a chunker that reads the structure first: the objects of 1 MB of Markdown set off
+collections of the whole process, which stopped the event loop for 280 ms."""
 
 
 class SizeParameters(ChunkerBase.Parameters):
@@ -132,6 +137,18 @@ class SizedChunker(TextChunker):
         """The Cutter of this chunker's options."""
         options = {"size": self.parameters.chunk_size, "overlap": self.parameters.overlap, "length": self.length}
         return Cutter(**{**options, **changes})
+
+
+def _all_pieces(chunker: TextChunker, sections: Sequence[Section]) -> list[Sequence[Piece | Span]]:
+    return chunker._all_pieces(sections)
+
+
+def _made_of(sections: Sequence[Section], pieces: Sequence[Sequence[Piece | Span]]) -> list[Chunk]:
+    total = sum(map(len, pieces))
+    chunks: list[Chunk] = []
+    for index, (section, found) in enumerate(zip(sections, pieces, strict=True)):
+        _emit(chunks, section, index, found, total)
+    return chunks
 
 
 def _is_visible(text: str, start: int, end: int, own: str | None = None, *_: object) -> bool:

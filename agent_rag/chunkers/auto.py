@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any, ClassVar
 
 from ..documents import Section
-from ._text import Piece, SizedChunker, SizeParameters
+from ._text import STRUCTURED_CHARACTERS, Piece, SizedChunker, SizeParameters
 from ._windows import Span
 from .code import CodeChunker, language_of
 from .json import JSONChunker
@@ -46,6 +46,7 @@ class AutoChunker(SizedChunker):
     RecursiveChunker. `overlap` counts for Markdown and plain text only."""
 
     chunker_type: ClassVar[str] = "auto"
+    _in_process_characters: ClassVar[int] = STRUCTURED_CHARACTERS
 
     class Parameters(SizeParameters):
         """Given on to the chunker of each format."""

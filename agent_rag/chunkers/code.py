@@ -16,7 +16,7 @@ from .._util.extras import needs
 from ..documents import Section
 from ..errors import MissingExtraError
 from ._boundaries import first_solid, line_end, line_start
-from ._text import Piece, SizedChunker, SizeParameters
+from ._text import STRUCTURED_CHARACTERS, Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, Span
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class CodeChunker(SizedChunker):
     """
 
     chunker_type: ClassVar[str] = "code"
+    _in_process_characters: ClassVar[int] = STRUCTURED_CHARACTERS
 
     class Parameters(SizeParameters):
         overlap: int = Field(default=0, json_schema_extra={"minimum": 0})

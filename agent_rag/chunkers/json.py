@@ -9,14 +9,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from .._util.collector import collection_paused
 from ..documents import Section
-from ._text import Piece, SizedChunker, SizeParameters
+from ._text import STRUCTURED_CHARACTERS, Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, Span, largest_fit
 from .lengths import LengthFunction
-
-_FREED_AT_ONCE = 100_000
-"""Characters of a value whose objects are few enough."""
 
 Path = tuple[str | int, ...]
 
@@ -37,6 +33,7 @@ class JSONChunker(SizedChunker):
     """
 
     chunker_type: ClassVar[str] = "json"
+    _in_process_characters: ClassVar[int] = STRUCTURED_CHARACTERS
 
     class Parameters(SizeParameters):
         overlap: int = Field(default=0, json_schema_extra={"minimum": 0})
@@ -48,11 +45,7 @@ class JSONChunker(SizedChunker):
             value = _parsed(text)
             if self.length(text) <= self.parameters.chunk_size:
                 return [Piece(0, len(text), metadata={"key_path": []})]
-            splitter = _Splitter(len(text), self.parameters.chunk_size, self.length)
-            with collection_paused():
-                pieces = list(splitter.split((), value))
-                splitter.release(value)
-            return pieces
+            return list(_Splitter(len(text), self.parameters.chunk_size, self.length).split((), value))
         except (ValueError, RecursionError):
             return self.cutter().cut(text)
 
@@ -72,24 +65,22 @@ class _Raw(str):
 def _parsed(text: str) -> Any:
     """The value of a JSON text, or the list of those of JSON Lines. Raises: ValueError: it is neither."""
     text = text.removeprefix("\ufeff")
-    with collection_paused():
-        try:
-            return _decoded(text)
-        except ValueError:
-            lines = [line for line in text.split("\n") if line.strip()]
-            if len(lines) < 2:
-                raise
-            return [_decoded(line) for line in lines]
+    try:
+        return _decoded(text)
+    except ValueError:
+        lines = [line for line in text.split("\n") if line.strip()]
+        if len(lines) < 2:
+            raise
+        return [_decoded(line) for line in lines]
 
 
 def _decoded(text: str) -> Any:
-    # Functions, not the classes: between two of their calls another thread, the event loop's, may run.
     return json.loads(
         text,
-        object_pairs_hook=lambda pairs: _Pairs(pairs),
-        parse_int=lambda digits: _Raw(digits),
-        parse_float=lambda digits: _Raw(digits),
-        parse_constant=lambda name: _Raw(name),
+        object_pairs_hook=_Pairs,
+        parse_int=_Raw,
+        parse_float=_Raw,
+        parse_constant=_Raw,
     )
 
 
@@ -108,18 +99,6 @@ class _Splitter:
             yield from self._members(path, value)
         else:
             yield from self._scalar(path, value)
-
-    def release(self, value: Any) -> None:
-        """Free a split value piece by piece: all at once would stop the event loop's thread for a large one."""
-        waiting = [value]
-        del value
-        while waiting:
-            top = waiting.pop()
-            while isinstance(top, list) and top:
-                member = top.pop()
-                child = member[1] if isinstance(member, tuple) else member
-                if self.weights.get(id(child), 0) > _FREED_AT_ONCE:
-                    waiting.append(child)
 
     def _members(self, path: Path, value: list[Any]) -> Iterator[Piece]:
         run: list[str] = []

@@ -8,7 +8,7 @@ from typing import ClassVar
 from ..documents import Heading, Section
 from ._boundaries import first_solid, line_end, line_start
 from ._markdown_blocks import Block, blocks_of, plain_title, rows_of
-from ._text import HeadingPaths, Piece, SizedChunker, SizeParameters
+from ._text import STRUCTURED_CHARACTERS, HeadingPaths, Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, largest_fit
 
 
@@ -25,6 +25,7 @@ class MarkdownChunker(SizedChunker):
     """
 
     chunker_type: ClassVar[str] = "markdown"
+    _in_process_characters: ClassVar[int] = STRUCTURED_CHARACTERS
 
     class Parameters(SizeParameters):
         keep_heading: bool = True

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..chunkers import ChunkerBase
-from ..documents import Chunk, DocumentSummary, Section
+from ..documents import Chunk, DocumentSummary
 from ..errors import (
     AgentRAGError,
-    ChunkError,
     ConfigurationError,
     DimensionMismatchError,
     EmbeddingAuthError,
@@ -29,6 +28,7 @@ from ..knowledge.document import Document
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..parsers import ParserBase, ParserPool
 from ..sources import Listing, SourceBase, SourceItem
+from .reading import read_file
 from .report import FileReport, IngestReport, Outcome
 
 logger = logging.getLogger("agent_rag")
@@ -157,14 +157,12 @@ class IngestRun:
             self._add(self._file(item, document_id, "unchanged", chunks=known.chunk_count))
             return None
         file = item.path if item.path is not None else item.data or b""
-        sections = await self.options.pool.parse(parser, file, item.filename)
-        chunks = await self.options.chunker.chunk(sections)
-        _check_chunks(chunks, item.filename)
+        read = await read_file(self.options.pool, parser, self.options.chunker, file, item.filename)
         outcome: Outcome = "replaced" if known else "added"
-        title = _title(sections) or item.title
-        for chunk in chunks:
+        title = read.title or item.title
+        for chunk in read.chunks:
             chunk.title = chunk.title or title
-        return _Prepared(item, document_id, outcome, state, chunks, _warnings(sections))
+        return _Prepared(item, document_id, outcome, state, read.chunks, read.warnings)
 
     def _document_id(self, item: SourceItem, digest: str) -> str:
         """The id this uri already has; else the preferred one, unless another file that still exists has it."""
@@ -319,28 +317,6 @@ def _uri_exists(uri: str) -> bool:
     from urllib.request import url2pathname
 
     return Path(url2pathname(unquote(urlsplit(uri).path))).exists()
-
-
-def _check_chunks(chunks: list[Chunk], filename: str) -> None:
-    for position, chunk in enumerate(chunks):
-        if chunk.chunk_index != position or chunk.total_chunks != len(chunks):
-            raise ChunkError(
-                f"{filename}: chunk {position} says it is {chunk.chunk_index} of {chunk.total_chunks}; "
-                "a chunker numbers its chunks from 0 and gives each the same total_chunks"
-            )
-
-
-def _title(sections: Sequence[Section]) -> str | None:
-    title = sections[0].metadata.get("title") if sections else None
-    return title.strip() if isinstance(title, str) and title.strip() else None
-
-
-def _warnings(sections: Sequence[Section]) -> list[str]:
-    pages = [str(section.metadata.get("page", "?")) for section in sections if section.metadata.get("needs_ocr")]
-    if not pages:
-        return []
-    shown = ", ".join(pages[:10]) + ("..." if len(pages) > 10 else "")
-    return [f"{len(pages)} page(s) without text need OCR ({shown}); pass a parser with ocr=TesseractOCR()"]
 
 
 def _is_full(batch: Sequence[_Prepared]) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .office.sheets.excel import ExcelParser
     from .office.word import WordParser
     from .pdf.pdf import PDFParser
+    from .pool import ParserPool
     from .text.code import CodeParser
     from .text.csv import CSVParser
     from .text.json import JSONParser
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from .text.yaml import YAMLParser
     from .web.epub import EPUBParser
     from .web.html import HTMLParser
-    from .workers.pool import ParserPool
 
 _LAZY = {
     "CSVParser": "text.csv",
@@ -52,7 +52,7 @@ _LAZY = {
     "ODTParser": "office.opendocument",
     "PDFParser": "pdf.pdf",
     "PPTParser": "office.powerpoint",
-    "ParserPool": "workers.pool",
+    "ParserPool": "pool",
     "RSTParser": "text.rst",
     "RTFParser": "office.rtf",
     "TesseractOCR": "images.ocr",

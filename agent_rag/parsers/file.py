@@ -16,8 +16,9 @@ from typing import ClassVar, Literal
 from .._util.extras import DISTRIBUTION
 from ..documents import Section
 from ..errors import AgentRAGError, EmptyFileError, MissingExtraError, ParseError, ParseLimitError
+from ..workers import Isolation, is_isolated
 from .base import ParserBase
-from .workers.pool import Isolation, is_isolated, shared_pool
+from .pool import parse_in_shared_pool
 
 MIB = 1024 * 1024
 DEFAULT_MAX_FILE_BYTES = 512 * MIB
@@ -57,7 +58,7 @@ class FileParser(ParserBase):
         if is_isolated():
             return self.parse_here(file, filename)
         if self.isolation == "process" or (self.isolation == "auto" and is_large(file)):
-            return await shared_pool().parse(self, file, filename)
+            return await parse_in_shared_pool(self, file, filename)
         return await asyncio.to_thread(self.parse_here, file, filename)
 
     def parse_here(self, file: bytes | str | Path, filename: str) -> list[Section]:

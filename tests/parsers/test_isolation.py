@@ -21,7 +21,7 @@ from agent_rag import ParserBase, Section
 from agent_rag.documents import text_section
 from agent_rag.errors import ConfigurationError, ParseError, ParseLimitError, ParserCrashedError, ParseTimeoutError
 from agent_rag.parsers import ParserPool, PDFParser, TextParser
-from agent_rag.parsers.workers.pool import run_isolated
+from agent_rag.workers import run_isolated
 
 from .samples import pdf_sample
 
@@ -193,7 +193,7 @@ def test_a_script_without_a_main_guard_parses(tmp_path: Path) -> None:
 def test_nothing_is_left_when_the_process_ends(tmp_path: Path) -> None:
     """Not closed and even killed: no process stays, no folder stays, no warning comes."""
     script = (
-        "import asyncio, os, sys; from agent_rag.parsers.workers.pool import run_isolated;"
+        "import asyncio, os, sys; from agent_rag.workers import run_isolated;"
         "print(asyncio.run(run_isolated(os.getpid, filename='x')), flush=True);"
         "sys.argv[1] == 'killed' and os.kill(os.getpid(), 9)"
     )

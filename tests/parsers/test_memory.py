@@ -16,7 +16,7 @@ _CHILD = """
 import asyncio, sys
 from pathlib import Path
 from agent_rag.parsers import parser_for
-from agent_rag.parsers.workers.pool import mark_as_isolated
+from agent_rag.workers import mark_as_isolated
 mark_as_isolated()
 path = Path(sys.argv[1])
 sections = asyncio.run(parser_for(path).parse(path, path.name))

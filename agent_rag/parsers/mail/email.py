@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 from ...documents import Section, text_section
 from ...errors import MissingExtraError, ParseError
+from ...workers import is_isolated
 from ..file import MIB, FileIsolation, FileParser, check_size, is_large, parse_errors, read_bytes
+from ..pool import parse_in_shared_pool
 from ..text.encoding import decode
 from ..web.html import html_to_markdown
-from ..workers.pool import is_isolated, shared_pool
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class EmailParser(FileParser):
         if is_isolated():
             first, attachments = self._opened(file, filename)
         elif self.isolation == "process" or (self.isolation == "auto" and is_large(file)):
-            return await shared_pool().parse(self, file, filename)
+            return await parse_in_shared_pool(self, file, filename)
         else:
             first, attachments = await asyncio.to_thread(self._opened, file, filename)
         sections = [first]

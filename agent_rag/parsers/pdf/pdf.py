@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 from ...content import Base64Source, DataBlock
 from ...documents import Section, text_section
 from ...errors import ConfigurationError, EncryptedFileError, ParseError, ParseLimitError
+from ...workers import Isolation
 from ..file import DEFAULT_MAX_FILE_BYTES, FileParser
 from ..images.ocr import OCREngine, recognized
-from ..workers.pool import Isolation
 from .engines import PDFEngine, PDFPage, PypdfEngine
 from .pdfium import PdfiumEngine
 from .text import Bookmark, Outline, better_spaced, has_glued_words

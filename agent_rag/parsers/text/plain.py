@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from ...documents import Heading, Section, text_section
 from ...errors import EmptyFileError
+from ...workers import is_isolated, run_isolated
 from ..base import ParserBase
 from ..file import DEFAULT_MAX_FILE_BYTES, MIB, FileIsolation, FileParser, check_size, parse_errors
-from ..workers.pool import is_isolated, run_isolated
 from .encoding import check_encoding, decode
 
 

@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from ..._util.collector import collection_paused
 from ...documents import ChunkKey, VectorRecord, VectorSearchResult
 from ...errors import StoreError
 from ...filters import FilterLike
@@ -199,9 +198,8 @@ class LiteEngine:
         info = existing(self._infos.get(name), name)
         if name not in self._collections:
             check_format(info)
-            with collection_paused():
-                collection = LiteCollection(self._file.get(milvus_name(name)), info)
-                collection.load()
+            collection = LiteCollection(self._file.get(milvus_name(name)), info)
+            collection.load()
             self._collections[name] = collection
         self._collections[name].refresh()
         return self._collections[name]

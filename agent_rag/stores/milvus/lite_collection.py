@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._util.collector import collection_paused
 from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
 from ...filters import FilterLike, matches
 from ...retrieval.lexical import term_id, tokenize
@@ -157,8 +156,7 @@ class LiteCollection:
         """Drop dead rows from memory when there are many."""
         if self.table.is_sparse:
             self._index_words()
-            with collection_paused():
-                self.table.compact()
+            self.table.compact()
 
     def row_ids(self, name: Name) -> list[str]:
         """The rows of a document in the file."""
@@ -172,9 +170,8 @@ class LiteCollection:
     def _index_words(self) -> None:
         """Add the terms of new parts to the keyword index, many at once: 100,000 chunks in about a second."""
         parts, self._without_words = self._without_words, []
-        with collection_paused():
-            for some in _portions(parts):
-                self._index_portion(some)
+        for some in _portions(parts):
+            self._index_portion(some)
 
     def _index_portion(self, parts: Sequence[tuple[int, list[int], TermIds]]) -> None:
         rows = [np.repeat(np.arange(first, first + len(sizes)), sizes) for first, sizes, _ in parts]

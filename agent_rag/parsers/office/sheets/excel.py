@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 from ....content import TextBlock
 from ....documents import Heading, Section
 from ....errors import ConfigurationError, UnsupportedFormatError
+from ....workers import Isolation, is_isolated
 from ... import sniff
 from ...file import DEFAULT_MAX_FILE_BYTES, FileParser, is_large
 from ...tables import TableFormat, check_table_format, json_rows, markdown_table
-from ...workers.pool import Isolation, is_isolated
 from ..ooxml import DEFAULT_MAX_INFLATED_BYTES, Package, check_archive
 from .grid import Limits, Row, Table, column_name
 from .workbook import Sheet

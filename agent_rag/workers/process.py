@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pickle
@@ -18,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
-from ..._util.collector import collection_paused
-from ...errors import ParserCrashedError
+from ..errors import ParserCrashedError
 from .worker import Reply, read_frame, write_frame
 
 _MIB = 1024 * 1024
@@ -31,7 +29,7 @@ _JOBS_PER_PROCESS = 200
 
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
-    "from agent_rag.parsers.workers.worker import main; main(int(sys.argv[2]), sys.argv[3])"
+    "from agent_rag.workers.worker import main; main(int(sys.argv[2]), sys.argv[3])"
 )
 _OUT_OF_MEMORY = ("memory allocation", "out of memory", "bad_alloc", "MemoryError", "failed to allocate")
 
@@ -135,7 +133,7 @@ class WorkerProcess:
             return Outcome("cancelled")
         if answer is None:
             return self._post_mortem()
-        reply = _loaded(answer)
+        reply: Reply = pickle.loads(answer)
         detail = reply.value if isinstance(reply.value, str) else ""
         return Outcome(cast(Any, reply.kind), reply.value, detail, reply.log, reply.retire)
 
@@ -226,13 +224,6 @@ class WorkerProcess:
             except OSError:
                 pass  # a frame that was never read is still in the buffer
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _loaded(answer: bytes) -> Reply:
-    """The answer; a large one without the collector, which would look through the whole process again and again."""
-    with collection_paused() if len(answer) > _MIB else contextlib.nullcontext():
-        reply: Reply = pickle.loads(answer)
-        return reply
 
 
 def _widen(pipe: BinaryIO) -> None:

@@ -11,24 +11,19 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from itertools import pairwise
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
-from ...documents import Section
-from ...errors import (
-    AgentRAGError,
+from ..errors import (
     ConfigurationError,
-    ParseError,
     ParseLimitError,
     ParserCrashedError,
     ParseTimeoutError,
 )
-from ..base import ParserBase
 from .process import Job, Outcome, WorkerProcess
 
 logger = logging.getLogger(__name__)
@@ -67,7 +62,7 @@ class _Workers:
 
     def _refuse_closed(self) -> None:
         if self.closed:
-            raise ConfigurationError("the ParserPool is closed; make a new one")
+            raise ConfigurationError("the pool is closed; make a new one")
 
     def _execute(self, job: Job) -> Outcome:
         if job.cancelled:
@@ -116,17 +111,16 @@ class _Workers:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-class ParserPool:
-    """Parses files in warm worker processes.
+class WorkerPool:
+    """Runs calls in warm worker processes.
 
-    A file that hangs, eats memory or aborts its process costs that file: the worker is killed and replaced. Cancelling
-    the awaiting task kills the worker at once. Parsers travel by pickle; one that a worker cannot import (defined in
-    the caller's main module, a notebook or a function) runs in a thread of this process instead, without memory limit.
+    A call that hangs, eats memory or aborts its process costs that call: the worker is killed and replaced. Cancelling
+    the awaiting task kills the worker at once.
 
     Args:
         workers: Processes at most, started when needed; None: one per CPU, four at most.
-        timeout_s: Time one file may take.
-        memory_mb: Memory one file may take in its worker, in MiB, beyond that of the idle process.
+        timeout_s: Time one call may take.
+        memory_mb: Memory one call may take in its worker, in MiB, beyond that of the idle process.
 
     Use it as an async context manager, or call `close`; a forgotten pool ends with its last reference or the process.
     """
@@ -135,7 +129,7 @@ class ParserPool:
         count = workers if workers is not None else min(4, os.cpu_count() or 1)
         if count < 1 or timeout_s <= 0 or memory_mb < 64:
             raise ConfigurationError(
-                f"ParserPool(workers={workers}, timeout_s={timeout_s}, memory_mb={memory_mb}): "
+                f"{type(self).__name__}(workers={workers}, timeout_s={timeout_s}, memory_mb={memory_mb}): "
                 "needs workers >= 1, timeout_s > 0 and memory_mb >= 64"
             )
         self.workers = count
@@ -147,36 +141,10 @@ class ParserPool:
         self._workers = _Workers(self.workers, self.memory_mb)
         self._finalizer = weakref.finalize(self, self._workers.close)
 
-    async def parse(self, parser: ParserBase, file: bytes | str | Path, filename: str) -> list[Section]:
-        """`parser.parse(file, filename)` in a worker; a parser with a `fallback` gets a second try after a crash.
-
-        Raises: ParseTimeoutError, ParserCrashedError, ParseLimitError (memory); ParseError: also for anything else
-            that the parser raises; FileNotFoundError.
-        """
-        try:
-            return await self._with_fallback(parser, file, filename)
-        except (AgentRAGError, FileNotFoundError):
-            raise
-        except Exception as error:
-            raise ParseError(f"{filename}: {type(parser).__name__} failed: {type(error).__name__}: {error}") from error
-
-    async def _with_fallback(self, parser: ParserBase, file: bytes | str | Path, filename: str) -> list[Section]:
-        try:
-            return await self._parse(parser, file, filename)
-        except (ParserCrashedError, ParseLimitError) as error:
-            fallback = getattr(parser, "fallback", None)
-            if fallback is None or not getattr(error, "ended_worker", False):
-                raise
-            logger.warning("%s; trying again with %r", error, fallback)
-            return await self._parse(fallback, file, filename)
-
-    async def _parse(self, parser: ParserBase, file: bytes | str | Path, filename: str) -> list[Section]:
-        try:
-            sections: list[Section] = await self.run(_parse_here, parser, file, filename, filename=filename)
-        except _NotPortableError as reason:
-            logger.info("%s runs in a thread, not in a worker process: %s", type(parser).__name__, reason)
-            return await self._in_thread(parser, file, filename)
-        return sections
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._workers.closed
 
     async def run(
         self, function: Callable[..., Any], *arguments: Any, filename: str, timeout_s: float | None = None
@@ -187,7 +155,8 @@ class ParserPool:
             filename: Named in errors.
             timeout_s: Instead of the pool's.
 
-        Raises: what `function` raises; ParseTimeoutError, ParserCrashedError, ParseLimitError as for `parse`.
+        Raises: what `function` raises; NotPortableError: the call cannot travel; ParseTimeoutError, ParserCrashedError,
+            ParseLimitError (memory): what became of the worker.
         """
         if self._workers.owner != os.getpid():  # forked: the workers belong to the parent process
             self._finalizer.detach()
@@ -201,23 +170,11 @@ class ParserPool:
             raise
         return _unwrapped(outcome, filename, limit, self.memory_mb)
 
-    async def _in_thread(self, parser: ParserBase, file: bytes | str | Path, filename: str) -> list[Section]:
-        def work() -> list[Section]:
-            mark_as_isolated()
-            return asyncio.run(_as_coroutine(parser.parse(file, filename)))
-
-        try:
-            return await asyncio.wait_for(asyncio.to_thread(work), self.timeout_s)
-        except TimeoutError as error:
-            if isinstance(error, ParseTimeoutError):
-                raise
-            raise _timeout_error(filename, self.timeout_s) from error
-
     def close(self) -> None:
-        """End all workers. Files being parsed fail with ParserCrashedError."""
+        """End all workers. Calls that are running fail with ParserCrashedError."""
         self._finalizer()
 
-    async def __aenter__(self) -> ParserPool:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -227,7 +184,11 @@ class ParserPool:
 
 
 async def run_isolated(
-    function: Callable[..., T], *arguments: Any, filename: str, isolation: Isolation = "process"
+    function: Callable[..., T],
+    *arguments: Any,
+    filename: str,
+    isolation: Isolation = "process",
+    timeout_s: float | None = None,
 ) -> T:
     """Run a module-level function off the event loop: in a worker of the shared pool, or in a thread.
 
@@ -235,33 +196,34 @@ async def run_isolated(
 
     Args:
         isolation: "process" for native engines that can abort; "none" for a thread.
+        timeout_s: Time it may take in a worker; None: the shared pool's.
     """
     if is_isolated():
         return function(*arguments)
     if isolation == "none":
         return await asyncio.to_thread(function, *arguments)
     try:
-        result: T = await shared_pool().run(function, *arguments, filename=filename)
-    except _NotPortableError as reason:
+        result: T = await shared_pool().run(function, *arguments, filename=filename, timeout_s=timeout_s)
+    except NotPortableError as reason:
         logger.info("%s runs in a thread, not in a worker process: %s", function, reason)
         return await asyncio.to_thread(function, *arguments)
     return result
 
 
-_shared: ParserPool | None = None
+_shared: WorkerPool | None = None
 _shared_lock = threading.Lock()
 
 
-def shared_pool() -> ParserPool:
+def shared_pool() -> WorkerPool:
     """The pool behind a direct `parser.parse()` of a native engine and the default of ingestion."""
     global _shared
     with _shared_lock:
-        if _shared is None or _shared._workers.closed:
-            _shared = ParserPool()
+        if _shared is None or _shared.is_closed:
+            _shared = WorkerPool()
         return _shared
 
 
-class _NotPortableError(Exception):
+class NotPortableError(Exception):
     """A function or argument cannot be sent to a worker."""
 
 
@@ -274,9 +236,9 @@ def _unwrapped(outcome: Outcome, filename: str, timeout_s: float, memory_mb: int
         case "error":
             raise _relinked(outcome.value)
         case "unloadable":
-            raise _NotPortableError(outcome.detail)
+            raise NotPortableError(outcome.detail)
         case "timeout":
-            raise _timeout_error(filename, timeout_s)
+            raise timeout_error(filename, timeout_s)
         case "memory":
             raise _ended(
                 ParseLimitError(
@@ -300,7 +262,7 @@ def _ended(error: Exception) -> Exception:
     return error
 
 
-def _timeout_error(filename: str, timeout_s: float) -> ParseTimeoutError:
+def timeout_error(filename: str, timeout_s: float) -> ParseTimeoutError:
     return ParseTimeoutError(
         f"{filename}: parsing took longer than timeout_s={timeout_s:g}; parse it with ParserPool(timeout_s=...)"
     )
@@ -310,11 +272,3 @@ def _relinked(chain: list[BaseException]) -> BaseException:
     for error, cause in pairwise(chain):
         error.__cause__ = cause
     return chain[0]
-
-
-async def _parse_here(parser: ParserBase, file: bytes | str | Path, filename: str) -> list[Section]:
-    return await parser.parse(file, filename)
-
-
-async def _as_coroutine(awaitable: Awaitable[T]) -> T:
-    return await awaitable
