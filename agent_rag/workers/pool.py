@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Isolation = Literal["process", "none"]
+"""Where a call runs: in a worker process, or in a thread of this one."""
 
 _isolated: ContextVar[bool] = ContextVar("agent_rag_isolated", default=False)
 
