@@ -8,15 +8,20 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-from ..documents import VectorSearchResult
+from ..documents import DocumentSummary, VectorRecord, VectorSearchResult
+from ..filters import FilterLike
 from .base import NATIVE, Capability, RetrieveRequest, VectorStoreBase
+from .engine.merging import Name, by_name, merged
+from .engine.records import existing, prepare_records
+
+_EVERYTHING = 2**31 - 1
 
 
 class NativeStoreBase(VectorStoreBase):
     """A store with all capabilities.
 
-    Of the seed's seven methods `create_collection`, `has_collection`, `delete` and `search` are made of
-    `open_collection`, `collection_info`, `delete_documents` and `retrieve`.
+    Of the seed's seven methods `create_collection`, `has_collection`, `insert`, `delete` and `search` are made of
+    `open_collection`, `collection_info`, `replace`, `delete_documents` and `retrieve`.
     """
 
     capabilities: ClassVar[frozenset[Capability]] = NATIVE
@@ -26,6 +31,42 @@ class NativeStoreBase(VectorStoreBase):
 
     async def has_collection(self, name: str) -> bool:
         return await self.collection_info(name) is not None
+
+    async def insert(self, collection: str, records: Sequence[VectorRecord]) -> None:
+        """Publish new documents whole, and put chunks into documents that are there, which are read and replaced.
+
+        Of two concurrent inserts into one document the last one wins, without the chunks of the other one.
+        """
+        info = existing(await self.collection_info(collection), collection)
+        prepared = await asyncio.to_thread(prepare_records, collection, info.dimensions, records)
+        new = by_name(prepared.records)
+        if not new:
+            return
+        found = await self.list_documents(collection, document_ids=sorted({name[1] for name in new}))
+        stored = {(summary.scope, summary.document_id): summary for summary in found}
+        for scope in sorted({name[0] for name in new}):
+            documents = [
+                merged(own, stored.get(name), await self._all_chunks(collection, name) if name in stored else [])
+                for name, own in new.items()
+                if name[0] == scope
+            ]
+            chunks = [record for _, own in documents for record in own]
+            await self.replace(collection, [summary for summary, _ in documents], chunks, scope=scope)
+
+    async def _all_chunks(self, collection: str, name: Name) -> list[VectorRecord]:
+        scope, document_id = name
+        found = await self.list_chunks(collection, document_id, limit=_EVERYTHING, with_vectors=True)
+        return [record for record in found if record.scope == scope]
+
+    @abstractmethod
+    async def list_documents(
+        self,
+        collection: str,
+        metadata_filter: FilterLike | None = None,
+        *,
+        document_ids: Sequence[str] | None = None,
+    ) -> list[DocumentSummary]:
+        """Every document, of `document_ids` where given, ordered by (scope, document id)."""
 
     async def delete(self, collection: str, document_id: str, metadata_filter: Any = None) -> int:
         return await self.delete_documents(collection, [document_id], metadata_filter)

@@ -472,20 +472,6 @@ async def test_a_lost_connection_leaves_one_version(
         assert len(hits) == (3 if hits[0].chunk.text == "old" else 2)
 
 
-async def test_inserts_into_one_document_share_its_head(store: MongoDBStore) -> None:
-    """Twenty at once, each of one chunk, some over others: all arrive, and the counts are right."""
-    await asyncio.gather(*(store.insert("c", [record("doc", n % 10, f"pear {n}")]) for n in range(20)))
-
-    (summary,) = await store.list_documents("c")
-    chunks = await store.list_chunks("c", "doc")
-    found = await store.retrieve("c", RetrieveRequest(texts=["pear"], limit=50))
-
-    assert summary.chunk_count == len(chunks) == len(found) == 10
-    assert [chunk.chunk.text for chunk in chunks] == [
-        text for n, item in enumerate(chunks) for text in (f"pear {n}", f"pear {n + 10}") if item.chunk.text == text
-    ]
-
-
 # --- keyword ---
 
 

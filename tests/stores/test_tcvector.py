@@ -339,19 +339,6 @@ async def test_two_writers_of_a_new_document_leave_one(
     assert len(await store.retrieve("c", RetrieveRequest(texts=["pear"], limit=100))) == chunks
 
 
-async def test_inserts_into_one_document_share_its_head(store: TcVectorStore) -> None:
-    """Twenty at once, each of one chunk, some over others: all arrive, and the counts are right."""
-    await store.insert("c", [record("doc", 0, "pear first")])
-
-    await asyncio.gather(*(store.insert("c", [record("doc", n % 10, f"pear {n}")]) for n in range(20)))
-
-    (summary,) = await store.list_documents("c")
-    chunks = await store.list_chunks("c", "doc")
-    found = await store.retrieve("c", RetrieveRequest(texts=["pear"], limit=50))
-    assert summary.chunk_count == len(chunks) == len(found) == 10
-    assert all(item.chunk.text in (f"pear {n}", f"pear {n + 10}") for n, item in enumerate(chunks))
-
-
 async def test_a_search_costs_few_requests(standin: TcVectorDBServer, store: TcVectorStore) -> None:
     """Two describe the collection; then a search, its heads, and the chunks."""
     await store.insert("c", [record(f"d{n:02}", m, total=3) for n in range(30) for m in range(3)])

@@ -14,7 +14,7 @@ from agent_rag.stores.versions.versions import Changed, Versions
 class Stored(NamedTuple):
     name: Name
     written_at: float
-    head: Head = Head(number=1, runs=((0, 1),), tokens=1, indexed=1, given=True)
+    head: Head = Head(number=1, runs=((0, 1),), tokens=1, indexed=1)
 
 
 @pytest.fixture

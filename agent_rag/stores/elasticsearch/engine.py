@@ -109,18 +109,11 @@ class ElasticsearchEngine:
 
     # --- writing ---
 
-    async def insert(self, name: str, checked: Checked) -> None:
-        with self.connection.errors(name):
-            reader = await self._reader(name)
-            dimensions = reader.info.dimensions
-            documents = await asyncio.to_thread(lambda: prepare_documents(*checked(dimensions), given=False))
-            await Writer(reader).insert(documents)
-
     async def replace(self, name: str, checked: Checked) -> int:
         with self.connection.errors(name):
             reader = await self._reader(name)
             dimensions = reader.info.dimensions
-            documents = await asyncio.to_thread(lambda: prepare_documents(*checked(dimensions), given=True))
+            documents = await asyncio.to_thread(lambda: prepare_documents(*checked(dimensions)))
             return await Writer(reader).replace(documents)
 
     async def delete(
@@ -130,7 +123,7 @@ class ElasticsearchEngine:
             reader = await self._reader(name)
             await reader.catch_up()
             if document_ids is None:
-                names = [(item.scope, item.document_id) for item in await reader.summaries(metadata_filter)]
+                names = [(item.scope, item.document_id) for item in await reader.summaries(metadata_filter, None)]
             else:
                 names = await reader.find(document_ids)
             return await Writer(reader).delete(names, metadata_filter)

@@ -76,7 +76,7 @@ class Reader:
         return [(hit["_source"][SCOPE], hit["_source"][DOCUMENT]) async for hit in hits]
 
     async def catch_up(self) -> None:
-        """Before documents are looked up to be deleted: with ``refresh=False`` the latest are in no search yet."""
+        """Before documents are looked up to be changed: with ``refresh=False`` the latest are in no search yet."""
         if self.connection.options.refresh is False:
             await self.connection.client.indices.refresh(index=self.index)
 
@@ -85,8 +85,14 @@ class Reader:
         hits = self.connection.scan(self.index, condition(None, IS_HEAD), source=_NAME, sort=_NAME)
         return [(hit["_source"][SCOPE], hit["_source"][DOCUMENT]) async for hit in hits]
 
-    async def summaries(self, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
-        where = condition(metadata_filter, IS_HEAD)
+    async def summaries(
+        self, metadata_filter: FilterLike | None, document_ids: Sequence[str] | None
+    ) -> list[DocumentSummary]:
+        more = []
+        if document_ids is not None:
+            await self.catch_up()
+            more.append({"terms": {DOCUMENT: list(document_ids)}})
+        where = condition(metadata_filter, IS_HEAD, *more)
         hits = self.connection.scan(self.index, where, source=[CONTENT, COUNT], sort=_NAME)
         return [summary_of(hit["_source"]) async for hit in hits]
 

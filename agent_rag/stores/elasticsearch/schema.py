@@ -204,13 +204,12 @@ class ChunkDocument:
         return as_json({VERSION: version, WRITTEN: int(time.time() * 1000)})[:-1] + b"," + self.fields
 
 
-def head_of_chunks(chunks: Sequence[ChunkDocument], *, given: bool) -> Head:
+def head_of_chunks(chunks: Sequence[ChunkDocument]) -> Head:
     return Head(
         number=0,
         runs=runs_of(chunk.index for chunk in chunks),
         tokens=sum(chunk.length for chunk in chunks),
         indexed=sum(chunk.length > 0 for chunk in chunks),
-        given=given,
     )
 
 

@@ -13,13 +13,12 @@ from ...filters import FilterLike, matches
 from ..engine.prepared import NewDocument, by_document
 from ..engine.records import Prepared
 from ..versions.groups import at_most, grouped
-from ..versions.heads import Head, Name, check_indexes, runs_of
+from ..versions.heads import Head, Name, check_indexes
 from .client import CONFLICT, Action
 from .reads import Reader
 from .schema import (
     HEAD_ID,
     IS_CHUNK,
-    LENGTH,
     WRITTEN,
     ChunkDocument,
     Stored,
@@ -41,16 +40,14 @@ _LEFTOVER_S = 3_600
 PreparedDocument = NewDocument[ChunkDocument]
 
 
-def prepare_documents(
-    summaries: Sequence[DocumentSummary], prepared: Prepared, *, given: bool
-) -> list[PreparedDocument]:
+def prepare_documents(summaries: Sequence[DocumentSummary], prepared: Prepared) -> list[PreparedDocument]:
     """Everything that needs no server, for a worker thread.
 
     Raises: RecordError: a chunk index is too high.
     """
     check_indexes(prepared.records)
     found = by_document(summaries, prepared, lambda record, vector: ChunkDocument.of(record, vector.tolist()))
-    return [NewDocument(summary, chunks, given) for summary, chunks in found]
+    return [NewDocument(summary, chunks) for summary, chunks in found]
 
 
 class Writer:
@@ -68,15 +65,6 @@ class Writer:
         for group in _groups(documents):
             before += await self._publish(group)
         return before
-
-    async def insert(self, documents: Sequence[PreparedDocument]) -> None:
-        """Add chunks to documents; a new document appears whole."""
-        stored = await self._reader.heads([document.name for document in documents])
-        new = [document for document in documents if document.name not in stored]
-        await self.replace(new)
-        for document in documents:
-            if document.name in stored:
-                await self._add(document, stored[document.name])
 
     async def delete(self, names: Sequence[Name], metadata_filter: FilterLike | None = None) -> tuple[list[Name], int]:
         """Remove documents that match: first the heads, so that no chunk of them counts. Returns which, and the number
@@ -142,7 +130,7 @@ class Writer:
                 lambda documents, current: [
                     _put_head(
                         document.summary,
-                        head_of_chunks(document.chunks, given=document.given),
+                        head_of_chunks(document.chunks),
                         version_of[document.name],
                         current.get(document.name),
                     )
@@ -191,54 +179,6 @@ class Writer:
         await self._connection.client.delete_by_query(
             index=self._index, query=where, conflicts="proceed", refresh=self._refresh is not False
         )
-
-    # --- adding to a document ---
-
-    async def _add(self, document: PreparedDocument, stored: Stored) -> None:
-        """Put chunks into the current version of a document; again where it is replaced meanwhile."""
-        for attempt in range(_ATTEMPTS):
-            before = await self._lengths(stored, document.chunks)
-            await self._write_rows([document], {document.name: stored.version})
-            action = self._head_with(document, stored, before)
-            (status,) = await self._connection.bulk(self._index, [action], refresh=self._refresh)
-            if status != CONFLICT:
-                self._reader.forget_statistics()
-                return
-            await asyncio.sleep(0.002 * attempt)
-            current = (await self._reader.heads([document.name])).get(document.name)
-            if current is None or current.version != stored.version:
-                routing = head_doc_id(document.name)
-                undo = [Action.delete(chunk_doc_id(stored.version, chunk.index), routing) for chunk in document.chunks]
-                await self._connection.bulk(self._index, undo, refresh=self._refresh)
-            if current is None:
-                await self._publish([document])
-                return
-            stored = current
-        raise self._contended([document.name])
-
-    def _head_with(self, document: PreparedDocument, stored: Stored, before: Mapping[int, int]) -> Action:
-        head = stored.head
-        lowest = min((start for start, _ in head.runs), default=None)
-        follows = not head.given and (lowest is None or document.chunks[0].index <= lowest)
-        summary = document.summary if follows else DocumentSummary.model_validate_json(stored.summary)
-        lengths = {chunk.index: chunk.length for chunk in document.chunks}
-        new = Head(
-            number=0,
-            runs=runs_of([*head.indexes(), *lengths]),
-            tokens=head.tokens + sum(lengths.values()) - sum(before.values()),
-            indexed=head.indexed + sum(map(bool, lengths.values())) - sum(map(bool, before.values())),
-            given=head.given,
-        )
-        return _put_head(summary, new, stored.version, stored)
-
-    async def _lengths(self, stored: Stored, chunks: Sequence[ChunkDocument]) -> dict[int, int]:
-        """Index -> number of tokens, of those chunks that the document has already."""
-        ids = {
-            chunk_doc_id(stored.version, chunk.index): chunk.index for chunk in chunks if stored.head.has(chunk.index)
-        }
-        routed = dict.fromkeys(ids, head_doc_id(stored.name))
-        found = await self._connection.get(self._index, routed, source=[LENGTH]) if ids else []
-        return {ids[one["_id"]]: one["_source"][LENGTH] for one in found}
 
     def _contended(self, names: Sequence[Name]) -> StoreError:
         return StoreError(

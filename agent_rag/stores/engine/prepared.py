@@ -48,8 +48,6 @@ class NewDocument(Generic[AnyChunk]):
     summary: DocumentSummary
     chunks: list[AnyChunk]
     """By index, each once."""
-    given: bool
-    """Whether the summary was passed to `replace`; else it follows the chunk with the lowest index."""
 
     @property
     def name(self) -> Name:
@@ -77,7 +75,7 @@ def by_document(
 
 
 def prepare_documents(
-    summaries: Sequence[DocumentSummary], prepared: Prepared, *, given: bool, keyword: bool = True
+    summaries: Sequence[DocumentSummary], prepared: Prepared, *, keyword: bool = True
 ) -> list[PreparedDocument]:
     """Everything about the documents that needs no engine: JSON, tokens, terms. For a worker thread.
 
@@ -91,11 +89,9 @@ def prepare_documents(
     def make(record: VectorRecord, vector: Vector) -> PreparedChunk:
         return PreparedChunk.of(record, vector.tolist(), keyword=keyword)
 
-    return [NewDocument(summary, chunks, given) for summary, chunks in by_document(summaries, prepared, make)]
+    return [NewDocument(summary, chunks) for summary, chunks in by_document(summaries, prepared, make)]
 
 
-async def prepare_write(
-    info: CollectionInfo, checked: Checked, *, given: bool, keyword: bool = True
-) -> list[PreparedDocument]:
+async def prepare_write(info: CollectionInfo, checked: Checked, *, keyword: bool = True) -> list[PreparedDocument]:
     """`prepare_documents` in a thread."""
-    return await asyncio.to_thread(lambda: prepare_documents(*checked(info.dimensions), given=given, keyword=keyword))
+    return await asyncio.to_thread(lambda: prepare_documents(*checked(info.dimensions), keyword=keyword))

@@ -1,16 +1,10 @@
-"""What every store does with its arguments before it touches the engine.
-
-A store's `insert` is ``prepared = prepare_records(...)``, then one write of `prepared.records` with the rows of
-`prepared.matrix`, then heads: for each summary of `heads_of(prepared.records)` make the document's head if there is
-none, or if this summary's chunk index is not above that of the head (a head written by `replace` stays). Its `replace`
-is ``documents, prepared = prepare_replace(...)`` and one atomic write. All checks are made before anything is written.
-"""
+"""What every store does with its arguments before it touches the engine: check, clean, copy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +17,6 @@ Matrix = npt.NDArray[np.float32]
 Vector = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.intp]
 Info = TypeVar("Info")
-
-REPLACED = -1
-"""Chunk index of a head that `replace` wrote: no chunk has a lower one, so a later insert never changes it."""
 
 _MAX_FLOAT32 = 3.4028234e38
 _BLOCK = 256
@@ -114,24 +105,6 @@ def unique_ids(document_ids: Sequence[str]) -> list[str]:
         twice = next(name for number, name in enumerate(document_ids) if name in document_ids[:number])
         raise ValueError(f"document {twice!r} occurs twice in one call; pass each id once")
     return list(document_ids)
-
-
-def heads_of(records: Iterable[VectorRecord]) -> dict[tuple[str, str], tuple[int, DocumentSummary]]:
-    """(scope, document id) -> (chunk index, summary) after a plain insert of `records`.
-
-    The summary is that of the chunk with the lowest index; its `chunk_count` counts `records` only.
-    """
-    first: dict[tuple[str, str], VectorRecord] = {}
-    counts: dict[tuple[str, str], int] = {}
-    for record in records:
-        identity = (record.scope, record.document_id)
-        counts[identity] = counts.get(identity, 0) + 1
-        if identity not in first or record.chunk.chunk_index < first[identity].chunk.chunk_index:
-            first[identity] = record
-    return {
-        identity: (record.chunk.chunk_index, _summary_of(record, counts[identity]))
-        for identity, record in first.items()
-    }
 
 
 def clean_record(record: VectorRecord, *, scope: str | None = None) -> VectorRecord:
@@ -286,24 +259,3 @@ def _clean_content(chunk: Chunk) -> TextBlock | DataBlock:
     if isinstance(content, TextBlock):
         return TextBlock.model_construct(type="text", text=storable_text(content.text))
     return content.model_copy(update={"name": _clean(content.name), "caption": _clean(content.caption)})
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_copied(item) for item in value]
-    return value
-
-
-def _summary_of(record: VectorRecord, chunk_count: int) -> DocumentSummary:
-    chunk = record.chunk
-    return DocumentSummary(
-        document_id=record.document_id,
-        source=chunk.source,
-        chunk_count=chunk_count,
-        metadata=_copied(chunk.metadata),
-        title=chunk.title,
-        uri=chunk.uri,
-        scope=record.scope,
-    )

@@ -11,7 +11,7 @@ from ...filters import FilterLike
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from ..native import ConnectedStoreBase
 from ..versions.heads import Name
-from .records import Checked, Prepared, collection_name, heads_of, prepare_records, prepare_replace, unique_ids
+from .records import Checked, Prepared, collection_name, prepare_replace, unique_ids
 
 T = TypeVar("T")
 Answer: TypeAlias = T | Awaitable[T]
@@ -21,7 +21,9 @@ Answer: TypeAlias = T | Awaitable[T]
 class CollectionReader(Protocol):
     """The plain reads of one collection, as in `VectorStoreBase`."""
 
-    def summaries(self, metadata_filter: FilterLike | None, /) -> Answer[list[DocumentSummary]]: ...
+    def summaries(
+        self, metadata_filter: FilterLike | None, document_ids: Sequence[str] | None, /
+    ) -> Answer[list[DocumentSummary]]: ...
 
     def fetch(
         self, keys: Sequence[ChunkKey], metadata_filter: FilterLike | None, with_vectors: bool, /
@@ -53,8 +55,6 @@ class Engine(Protocol):
 
     async def names(self) -> list[str]:
         """Sorted."""
-
-    async def insert(self, name: str, checked: Checked) -> None: ...
 
     async def replace(self, name: str, checked: Checked) -> int: ...
 
@@ -117,13 +117,6 @@ class EngineStore(ConnectedStoreBase):
 
     # --- writing ---
 
-    async def insert(self, collection: str, records: Sequence[VectorRecord]) -> None:
-        def checked(dimensions: int) -> tuple[list[DocumentSummary], Prepared]:
-            prepared = prepare_records(collection, dimensions, records)
-            return [summary for _, summary in heads_of(prepared.records).values()], prepared
-
-        await self._engine.insert(collection, checked)
-
     async def replace(
         self,
         collection: str,
@@ -154,8 +147,14 @@ class EngineStore(ConnectedStoreBase):
             raise self._lacks("keyword")
         return await self._engine.retrieve(collection, request)
 
-    async def list_documents(self, collection: str, metadata_filter: FilterLike | None = None) -> list[DocumentSummary]:
-        return await self._engine.read(collection, lambda reader: reader.summaries(metadata_filter))
+    async def list_documents(
+        self,
+        collection: str,
+        metadata_filter: FilterLike | None = None,
+        *,
+        document_ids: Sequence[str] | None = None,
+    ) -> list[DocumentSummary]:
+        return await self._engine.read(collection, lambda reader: reader.summaries(metadata_filter, document_ids))
 
     async def fetch(
         self,

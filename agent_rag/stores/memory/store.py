@@ -13,7 +13,7 @@ from ...errors import ConfigurationError, LimitExceededError
 from ...filters import FilterLike
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from ..engine.driver import run_steps
-from ..engine.records import closed_store, collection_name, existing, prepare_records, prepare_replace, unique_ids
+from ..engine.records import closed_store, collection_name, existing, prepare_replace, unique_ids
 from ..native import NativeStoreBase
 from .table import Batch, Table
 
@@ -87,20 +87,6 @@ class MemoryStore(NativeStoreBase):
 
     # --- writing ---
 
-    async def insert(self, collection: str, records: Sequence[VectorRecord]) -> None:
-        table = self._table(collection)
-
-        def write(batch: Batch) -> None:
-            self._check_room(table.new_chunks(batch))
-            table.insert(batch)
-
-        await self._write(
-            table,
-            lambda: Batch.of(prepare_records(collection, table.info.dimensions, records)),
-            write,
-            quick=_is_small(records),
-        )
-
     async def replace(
         self,
         collection: str,
@@ -150,10 +136,16 @@ class MemoryStore(NativeStoreBase):
         quick = numbers <= _QUICK_NUMBERS and request.limit <= _QUICK_DOCUMENTS
         return await self._run(lambda: run_steps(request, table.answer), quick=quick)
 
-    async def list_documents(self, collection: str, metadata_filter: FilterLike | None = None) -> list[DocumentSummary]:
+    async def list_documents(
+        self,
+        collection: str,
+        metadata_filter: FilterLike | None = None,
+        *,
+        document_ids: Sequence[str] | None = None,
+    ) -> list[DocumentSummary]:
         table = self._table(collection)
-        quick = table.document_count <= _QUICK_DOCUMENTS
-        return await self._run(lambda: table.documents(metadata_filter), quick=quick)
+        quick = (table.document_count if document_ids is None else len(document_ids)) <= _QUICK_DOCUMENTS
+        return await self._run(lambda: table.documents(metadata_filter, document_ids), quick=quick)
 
     async def fetch(
         self,

@@ -12,7 +12,7 @@ from ...filters import FilterLike
 from ...filters.plan import index_metadata
 from ...retrieval.lexical import counts, tokenize
 from ..base import CollectionInfo, Get, Keyword, Nearest, Step
-from ..engine.records import REPLACED, Matrix, Prepared, heads_of
+from ..engine.records import Matrix, Prepared
 from ..rows.inverted import FilterColumns
 from ..rows.table import Document, RowTable
 from ..versions.heads import Name
@@ -29,12 +29,11 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """Entries with their vectors, and the heads that a plain insert would give their documents."""
+    """Entries with their vectors."""
 
     entries: list[Entry]
     matrix: Matrix
     columns: FilterColumns
-    heads: dict[Name, tuple[int, DocumentSummary]]
 
     @classmethod
     def of(cls, prepared: Prepared) -> Batch:
@@ -43,7 +42,7 @@ class Batch:
             for record in prepared.records
         ]
         columns = FilterColumns.of(index_metadata(record.chunk.metadata) for record in prepared.records)
-        return cls(entries, prepared.matrix, columns, heads_of(prepared.records))
+        return cls(entries, prepared.matrix, columns)
 
 
 class Table:
@@ -69,25 +68,16 @@ class Table:
 
     # --- writing ---
 
-    def new_chunks(self, batch: Batch, replaced: Iterable[Name] = ()) -> int:
+    def new_chunks(self, batch: Batch, replaced: Iterable[Name]) -> int:
         """By how many chunks the table grows when `batch` is written and the documents `replaced` go."""
-        gone = set(replaced)
-        held = sum(len(self._rows.indexes(name)) for name in gone)
-        return -held + sum(entry.key[:2] in gone or self._rows.row(entry.key) is None for entry in batch.entries)
-
-    def insert(self, batch: Batch) -> None:
-        """Add or overwrite chunks; heads as `heads_of` says."""
-        for name, (index, summary) in batch.heads.items():
-            document = self._rows.document(name)
-            if document is None or index <= document.first_index:
-                self._put(index, summary)
-        self._append(batch)
+        return len(batch.entries) - sum(len(self._rows.indexes(name)) for name in replaced)
 
     def replace(self, summaries: Sequence[DocumentSummary], batch: Batch) -> int:
         """Publish whole documents. Returns the number of chunks that were there."""
         before = sum(self._drop((summary.scope, summary.document_id)) for summary in summaries)
         for summary in summaries:
-            self._put(REPLACED, summary)
+            document = Document(summary.model_dump_json(), index_metadata(summary.metadata))
+            self._rows.put((summary.scope, summary.document_id), document)
         self._append(batch)
         return before
 
@@ -134,10 +124,6 @@ class Table:
         for row in rows:
             self._chunks[row] = ""
 
-    def _put(self, index: int, summary: DocumentSummary) -> None:
-        document = Document(summary.model_dump_json(), index, index_metadata(summary.metadata))
-        self._rows.put((summary.scope, summary.document_id), document)
-
     # --- reading ---
 
     def answer(self, step: Step) -> Any:
@@ -151,9 +137,9 @@ class Table:
                 found = {key: self._rows.row(key) for key in keys}
                 return {key: self._chunk(row) for key, row in found.items() if row is not None}
 
-    def documents(self, where: FilterLike | None) -> list[DocumentSummary]:
-        """Copies of the summaries of matching documents, in order."""
-        return self._rows.summaries(where)
+    def documents(self, where: FilterLike | None, document_ids: Sequence[str] | None) -> list[DocumentSummary]:
+        """Copies of the summaries of matching documents, of these ids where given, in order."""
+        return self._rows.summaries(where, document_ids)
 
     def fetch(self, keys: Iterable[ChunkKey], where: FilterLike | None, *, with_vectors: bool) -> list[VectorRecord]:
         """Records in the order of `keys`, without the missing and those that do not match."""

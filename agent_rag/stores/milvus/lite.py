@@ -206,12 +206,8 @@ class LiteEngine:
 
     # --- writing ---
 
-    async def insert(self, name: str, checked: Checked) -> None:
-        documents = await prepare_write(await self._existing(name), checked, given=False)
-        await self._change(name, lambda writer: writer.insert(documents))
-
     async def replace(self, name: str, checked: Checked) -> int:
-        documents = await prepare_write(await self._existing(name), checked, given=True)
+        documents = await prepare_write(await self._existing(name), checked)
         return await self._change(name, lambda writer: writer.replace(documents))
 
     async def _existing(self, name: str) -> StoredInfo:

@@ -213,8 +213,10 @@ class LiteCollection:
         with self.rows.errors():
             return {key: parse_chunk(rows[one][TEXT] or "") for key, one in ids.items()}
 
-    def summaries(self, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
-        return self.table.summaries(metadata_filter)
+    def summaries(
+        self, metadata_filter: FilterLike | None, document_ids: Sequence[str] | None
+    ) -> list[DocumentSummary]:
+        return self.table.summaries(metadata_filter, document_ids)
 
     def fetch(
         self, keys: Sequence[ChunkKey], metadata_filter: FilterLike | None, with_vectors: bool

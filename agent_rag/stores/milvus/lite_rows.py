@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from ...documents import DocumentSummary, VectorRecord
 from ...filters.plan import IndexedMetadata, index_metadata
 from ...retrieval.lexical import term_id, tokenize
 from ..engine.prepared import by_document
-from ..engine.records import REPLACED, Checked, Matrix, Prepared, Vector
+from ..engine.records import Checked, Matrix, Prepared, Vector
 from ..rows.inverted import FilterColumns
 from ..rows.table import Document
 from ..versions.groups import slices
@@ -111,13 +111,6 @@ class Part:
             yield _Chunk(self.indexes[place], self.matrix[place], metadata, terms)
 
 
-def merged(parts: Iterable[Part]) -> list[Part]:
-    """As few parts as can be; of several chunks with one index the last counts."""
-    chunks = {chunk.index: chunk for part in parts for chunk in part.chunks()}
-    ordered = [chunks[index] for index in sorted(chunks)]
-    return [Part.of(some) for some in slices(ordered, PART_CHUNKS)]
-
-
 @dataclass(frozen=True)
 class NewPart:
     """A part, and its chunks as JSON."""
@@ -144,7 +137,6 @@ class Head:
         about = {
             "name": self.name,
             "parts": self.parts,
-            "first_index": document.first_index,
             "metadata": _packed(document.indexed),
             "summary": document.summary,
         }
@@ -154,7 +146,7 @@ class Head:
     def of_text(cls, text: str) -> Head:
         about = json.loads(text)
         scope, document_id = about["name"]
-        document = Document(about["summary"], about["first_index"], _unpacked(about["metadata"]))
+        document = Document(about["summary"], _unpacked(about["metadata"]))
         return cls((scope, document_id), document, about["parts"])
 
 
@@ -177,18 +169,12 @@ class NewDocument:
             yield from part.rows(number, place)
 
 
-async def prepare_write(info: StoredInfo, checked: Checked, *, given: bool) -> list[NewDocument]:
-    """Everything that needs no file, in a thread.
-
-    Args:
-        given: Whether summaries come from the caller, see `Document.first_index`.
-    """
-    return await asyncio.to_thread(lambda: _prepared(*checked(info.dimensions), given=given, keyword=info.keyword))
+async def prepare_write(info: StoredInfo, checked: Checked) -> list[NewDocument]:
+    """Everything that needs no file, in a thread."""
+    return await asyncio.to_thread(lambda: _prepared(*checked(info.dimensions), keyword=info.keyword))
 
 
-def _prepared(
-    summaries: Sequence[DocumentSummary], prepared: Prepared, *, given: bool, keyword: bool
-) -> list[NewDocument]:
+def _prepared(summaries: Sequence[DocumentSummary], prepared: Prepared, *, keyword: bool) -> list[NewDocument]:
     check_indexes(prepared.records)
 
     def make(record: VectorRecord, vector: Vector) -> _NewChunk:
@@ -196,8 +182,7 @@ def _prepared(
 
     documents = []
     for summary, chunks in by_document(summaries, prepared, make):
-        first = REPLACED if given else chunks[0].index
-        document = Document(summary.model_dump_json(), first, index_metadata(summary.metadata))
+        document = Document(summary.model_dump_json(), index_metadata(summary.metadata))
         parts = [NewPart(Part.of(some), [chunk.text for chunk in some]) for some in slices(chunks, PART_CHUNKS)]
         documents.append(NewDocument((summary.scope, summary.document_id), document, parts))
     return documents

@@ -15,7 +15,7 @@ from ..versions.groups import grouped, slices
 from ..versions.heads import Name
 from .lite_collection import LiteCollection
 from .lite_file import ID, row_bytes
-from .lite_rows import PART_CHUNKS, Head, NewDocument, merged, part_id
+from .lite_rows import Head, NewDocument
 
 _GROUP_CHUNKS = 256
 _PIECE_BYTES = 8_000_000
@@ -36,16 +36,6 @@ class LiteWriter:
             before += yield from self._publish(group)
         self._collection.compact()
         return before
-
-    def insert(self, documents: Sequence[NewDocument]) -> Steps[None]:
-        """Add chunks to documents; a new document appears whole."""
-        known = [document for document in documents if document.name in self._collection.versions]
-        new = [document for document in documents if document.name not in self._collection.versions]
-        yield from self.replace(new)
-        for document in known:
-            self._extend(document)
-            yield
-        self._collection.compact()
 
     def delete(self, names: Sequence[Name]) -> Steps[int]:
         """Remove documents that are there. Returns the number of chunks."""
@@ -86,30 +76,3 @@ class LiteWriter:
                 collection.rows.delete(old)
         yield
         return before
-
-    def _extend(self, document: NewDocument) -> None:
-        """Put chunks into a document that is there, in one call, since its version counts already."""
-        collection = self._collection
-        number, parts = collection.versions[document.name]
-        held = collection.table.document(document.name)
-        follows = held is None or document.document.first_index <= held.first_index
-        head = Head(document.name, document.document if follows or held is None else held, parts + len(document.parts))
-        collection.rows.insert([*document.rows(number, parts), head.row(number)])
-        collection.put(head, number)
-        collection.add([(head.name, one.part) for one in document.parts])
-        if head.parts > _SPARE_PARTS + 2 * len(collection.table.indexes(head.name)) // PART_CHUNKS:
-            self._merge(head, number)
-
-    def _merge(self, head: Head, number: int) -> None:
-        """Write the parts of a document anew, since each insert adds some, also for chunks that it writes over.
-
-        What was inserted is there whether this can be done or not.
-        """
-        collection = self._collection
-        parts = merged(collection.parts(number, head.parts))
-        fewer = Head(head.name, head.document, len(parts))
-        rows = [part.row(number, place) for place, part in enumerate(parts)]
-        with collection.rows.tidying():
-            collection.rows.insert([*rows, fewer.row(number)])
-            collection.put(fewer, number)
-            collection.rows.delete([part_id(number, place) for place in range(len(parts), head.parts)])

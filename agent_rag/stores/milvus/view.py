@@ -89,8 +89,11 @@ class Reader:
 
         return self._steady(read)
 
-    def summaries(self, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
-        return self.heads.summaries(metadata_filter)
+    def summaries(
+        self, metadata_filter: FilterLike | None, document_ids: Sequence[str] | None
+    ) -> list[DocumentSummary]:
+        names = None if document_ids is None else [name for one in document_ids for name in self.heads.find(one)]
+        return self.heads.summaries(metadata_filter, names)
 
     def fetch(
         self, keys: Sequence[ChunkKey], metadata_filter: FilterLike | None, with_vectors: bool

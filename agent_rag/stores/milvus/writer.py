@@ -11,17 +11,14 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..engine.prepared import PreparedChunk, PreparedDocument
-from ..engine.sparse import decode, storable_average
+from ..engine.sparse import storable_average
 from ..rows.worker import Steps
 from ..versions.heads import Head, Name, Runs, runs_of
 from .client import Connection
 from .heads import Heads
 from .schema import (
     ID,
-    SPARSE,
     MilvusInfo,
     Stored,
     chunk_row,
@@ -30,7 +27,6 @@ from .schema import (
     head_row_id,
     info_row,
     new_number,
-    sparse_of_row,
 )
 from .view import Reader
 
@@ -58,15 +54,6 @@ class Writer:
         for group in _groups(documents):
             before += yield from self._publish(group)
         return before
-
-    def insert(self, documents: Sequence[PreparedDocument]) -> Steps[None]:
-        """Add chunks to documents; a new document appears whole."""
-        stored = self._heads.by_name([document.name for document in documents])
-        yield from self.replace([document for document in documents if document.name not in stored])
-        known = [document for document in documents if document.name in stored]
-        self._begin(known)
-        for document in known:
-            yield from self._overwrite(document, stored[document.name])
 
     def delete(self, names: Sequence[Name]) -> Steps[int]:
         """Remove documents: first the heads, so that none of the chunks counts. Returns the number of chunks."""
@@ -137,40 +124,11 @@ class Writer:
     def _rows(self, name: Name, number: int, chunks: Sequence[PreparedChunk]) -> Iterator[dict[str, Any]]:
         return (chunk_row(name, number, chunk, self._info) for chunk in chunks)
 
-    # --- adding to a document ---
-
-    def _overwrite(self, document: PreparedDocument, stored: Stored) -> Steps[None]:
-        """Put chunks into a document that is there."""
-        head = stored.head
-        replaced = [chunk.index for chunk in document.chunks if head.has(chunk.index)]
-        ids = [chunk_row_id(head.number, index) for index in replaced if self._info.is_sparse]
-        old = decode(sparse_of_row(row) for row in self._connection.get(self._reader.chunks_name, ids, [SPARSE]))
-        for piece in self._connection.pieces(list(self._rows(document.name, head.number, document.chunks))):
-            self._connection.upsert(self._reader.chunks_name, piece)
-        lowest = min((start for start, _ in head.runs), default=None)
-        follows = not head.given and (lowest is None or document.chunks[0].index <= lowest)
-        summary = document.summary if follows else self._heads.summaries(None, [document.name])[0]
-        lengths = [chunk.terms.length for chunk in document.chunks]
-        new = Head(
-            number=head.number,
-            runs=_union(head, document.chunks),
-            tokens=head.tokens + sum(lengths) - int(old.lengths.sum()),
-            indexed=head.indexed + sum(map(bool, lengths)) - int(np.count_nonzero(old.lengths)),
-            given=head.given,
-        )
-        self._connection.upsert(self._reader.heads_name, [head_row(summary, new, stored.history)])
-        self._heads.changed()
-        yield
-
 
 def _head(number: int, document: PreparedDocument) -> Head:
     lengths = [chunk.terms.length for chunk in document.chunks]
     runs: Runs = runs_of(chunk.index for chunk in document.chunks)
-    return Head(number, runs, tokens=sum(lengths), indexed=sum(map(bool, lengths)), given=document.given)
-
-
-def _union(head: Head, chunks: Sequence[PreparedChunk]) -> Runs:
-    return runs_of([*head.indexes(), *(chunk.index for chunk in chunks)])
+    return Head(number, runs, tokens=sum(lengths), indexed=sum(map(bool, lengths)))
 
 
 def _history(before: Stored | None) -> list[int]:

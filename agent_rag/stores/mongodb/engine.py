@@ -158,16 +158,10 @@ class MongoDBEngine:
 
     # --- writing ---
 
-    async def insert(self, name: str, checked: Checked) -> None:
-        with self._changing(name):
-            info = await self._known(name)
-            documents = await asyncio.to_thread(lambda: new_documents(*checked(info.dimensions), given=False))
-            await Writer(self._connection, info).insert(documents)
-
     async def replace(self, name: str, checked: Checked) -> int:
         with self._changing(name):
             info = await self._known(name)
-            documents = await asyncio.to_thread(lambda: new_documents(*checked(info.dimensions), given=True))
+            documents = await asyncio.to_thread(lambda: new_documents(*checked(info.dimensions)))
             return await Writer(self._connection, info).replace(documents)
 
     async def delete(

@@ -24,9 +24,12 @@ class Reader:
         self._connection = connection
         self._table_name = table_name(collection)
 
-    async def summaries(self, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
+    async def summaries(
+        self, metadata_filter: FilterLike | None, document_ids: Sequence[str] | None
+    ) -> list[DocumentSummary]:
+        chosen = [] if document_ids is None else [{"document_id": {"$in": list(document_ids)}}]
         fields = {"$project": {"summary": 1, "chunk_count": 1}}
-        rows = self._snapshot([{"$match": where(metadata_filter, {"kind": HEAD})}, fields])
+        rows = self._snapshot([{"$match": where(metadata_filter, {"kind": HEAD}, *chosen)}, fields])
         found = [summary_of(row) async for row in rows]
         return sorted(found, key=lambda summary: (summary.scope, summary.document_id))
 

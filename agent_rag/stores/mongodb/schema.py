@@ -47,7 +47,7 @@ _FLOAT32_VECTOR = b"\x27\x00"  # BSON binary subtype 9: 32-bit floats, no paddin
 _VECTOR_SUBTYPE = 9
 
 # Fields of a head that `HeadDocument` reads.
-HEAD_FIELDS = ("scope", "document_id", "parts", "chunk_count", "tokens_total", "indexed", "lowest", "given")
+HEAD_FIELDS = ("scope", "document_id", "parts", "chunk_count", "tokens_total", "indexed")
 
 INDEXES: tuple[tuple[tuple[str, int], ...], ...] = (
     (("kind", 1), ("scope", 1), ("document_id", 1)),
@@ -147,8 +147,6 @@ class NewDocument:
 
     summary: DocumentSummary
     parts: dict[str, list[ChunkDocument]]
-    given: bool
-    """Whether the summary was passed to `replace`."""
 
     @property
     def name(self) -> Name:
@@ -159,12 +157,12 @@ class NewDocument:
         return (chunk for part in self.parts.values() for chunk in part)
 
 
-def new_documents(summaries: Sequence[DocumentSummary], prepared: Prepared, *, given: bool) -> list[NewDocument]:
+def new_documents(summaries: Sequence[DocumentSummary], prepared: Prepared) -> list[NewDocument]:
     """Everything about the documents that needs no server: tokens, words, JSON. For a worker thread."""
     found = []
     for summary, own in by_document(summaries, prepared, ChunkDocument.of):
         parts = {uuid.uuid4().hex: own[start : start + PART_CHUNKS] for start in range(0, len(own), PART_CHUNKS)}
-        found.append(NewDocument(summary, parts, given))
+        found.append(NewDocument(summary, parts))
     return found
 
 
@@ -174,8 +172,6 @@ class HeadDocument(NamedTuple):
     name: Name
     parts: list[str]
     chunks: int
-    lowest: int | None
-    given: bool
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> HeadDocument:
@@ -183,8 +179,6 @@ class HeadDocument(NamedTuple):
             name=(stored["scope"], stored["document_id"]),
             parts=stored["parts"],
             chunks=stored["chunk_count"],
-            lowest=stored["lowest"],
-            given=stored["given"],
         )
 
 
@@ -200,8 +194,6 @@ def head_document(document: NewDocument, *, first: bool) -> Document:
         "chunk_count": len(chunks),
         "tokens_total": sum(chunk.length for chunk in chunks),
         "indexed": sum(chunk.length > 0 for chunk in chunks),
-        "lowest": min((chunk.index for chunk in chunks), default=None),
-        "given": document.given,
         "first": first,
         **summary_fields(document.summary),
     }

@@ -29,7 +29,6 @@ from .schema import (
     head_id,
     log_entry,
     log_id,
-    summary_fields,
     table_name,
 )
 
@@ -56,14 +55,8 @@ class Writer:
         before = 0
         async with self._staged(documents):
             for group in slices(documents, _HEADS):
-                before += await self._publish(group, replacing=True)
+                before += await self._publish(group)
         return before
-
-    async def insert(self, documents: Sequence[NewDocument]) -> None:
-        """Add chunks to documents, and make those that are not there."""
-        async with self._staged(documents):
-            for group in slices(documents, _HEADS):
-                await self._publish(group, replacing=False)
 
     async def delete(self, query: Document) -> list[HeadDocument]:
         """Remove the documents whose heads match `query`. Returns them as they were."""
@@ -158,7 +151,7 @@ class Writer:
 
     # --- publishing ---
 
-    async def _publish(self, documents: Sequence[NewDocument], *, replacing: bool) -> int:
+    async def _publish(self, documents: Sequence[NewDocument]) -> int:
         """One transaction: heads name the new parts, log entries change sides."""
         by_id = {head_id(document.name): document for document in documents}
         mine = [log_id(part) for document in documents for part in document.parts]
@@ -174,22 +167,14 @@ class Writer:
                         f"a write to collection {self._info.name!r} took longer than {_ABANDONED_S:g} s and was "
                         "cleared away; write less in one call"
                     )
-            if replacing:
-                await self._log_dead(found, session)
-            before = {head_id(head.name): head for head in found}
-            heads = [
-                head_document(document, first=one not in before)
-                for one, document in by_id.items()
-                if replacing or one not in before
-            ]
+            await self._log_dead(found, session)
+            before = {head_id(head.name) for head in found}
+            heads = [head_document(document, first=one not in before) for one, document in by_id.items()]
             await self._put_heads(heads, session)
-            for one, head in before.items() if not replacing else ():
-                await self._extend(head, by_id[one], session)
             return found
 
         found: list[HeadDocument] = await self._connection.in_transaction(work)
-        if replacing:
-            await self._purge([part for head in found for part in head.parts])
+        await self._purge([part for head in found for part in head.parts])
         return sum(head.chunks for head in found)
 
     async def _put_heads(self, heads: Sequence[Document], session: Any) -> None:
@@ -197,35 +182,6 @@ class Writer:
         if heads:
             writes = [pymongo.ReplaceOne({"_id": head["_id"]}, head, upsert=True) for head in heads]
             await self._table.bulk_write(writes, session=session)
-
-    async def _extend(self, head: HeadDocument, document: NewDocument, session: Any) -> None:
-        """Add parts to a document; chunks that they overwrite go, and everything is counted anew."""
-        indexes = [chunk.index for chunk in document.chunks]
-        one = head_id(head.name)
-        for some in slices(indexes, _PARTS):
-            overwritten = {"part": {"$in": head.parts}, "head": one, "index": {"$in": list(some)}}
-            await self._table.delete_many(overwritten, session=session)
-        parts = [*head.parts, *document.parts]
-        cursor = await self._table.aggregate(
-            [
-                {"$match": {"part": {"$in": parts}, "kind": CHUNK}},
-                {
-                    "$group": {
-                        "_id": None,
-                        "chunk_count": {"$sum": 1},
-                        "tokens_total": {"$sum": "$length"},
-                        "indexed": {"$sum": {"$cond": [{"$gt": ["$length", 0]}, 1, 0]}},
-                        "lowest": {"$min": "$index"},
-                    }
-                },
-                {"$unset": "_id"},
-            ],
-            session=session,
-        )
-        (counted,) = await cursor.to_list()
-        follows = not head.given and (head.lowest is None or min(indexes) <= head.lowest)
-        changed = {**counted, "parts": parts, "first": False, **(summary_fields(document.summary) if follows else {})}
-        await self._table.update_one({"_id": one}, {"$set": changed}, session=session)
 
     async def _heads(self, query: Document, session: Any) -> list[HeadDocument]:
         cursor = self._table.find(query, dict.fromkeys(HEAD_FIELDS, 1), session=session)

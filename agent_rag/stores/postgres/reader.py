@@ -25,13 +25,19 @@ MAX_INDEX = 2**31 - 1
 
 
 async def summaries(
-    session: Session, collection: Collection, metadata_filter: FilterLike | None
+    session: Session,
+    collection: Collection,
+    metadata_filter: FilterLike | None,
+    document_ids: Sequence[str] | None = None,
 ) -> list[DocumentSummary]:
-    """Documents by (scope, id)."""
+    """Documents, of these ids where given, by (scope, id)."""
     values = Values()
+    conditions = [where(metadata_filter, "d", values)]
+    if document_ids is not None:
+        conditions.append(f"d.name = ANY({values.bind([name_key(one) for one in document_ids], 'uuid[]')})")
     rows = await session.fetch(
         f"SELECT d.scope, d.document_id, d.chunk_count, d.body FROM {collection.documents} d "
-        f"WHERE {where(metadata_filter, 'd', values)} ORDER BY d.scope, d.document_id",
+        f"WHERE {' AND '.join(f'({one})' for one in conditions)} ORDER BY d.scope, d.document_id",
         *values,
     )
     return await each(_summary_of, rows)

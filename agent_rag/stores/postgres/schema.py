@@ -28,7 +28,7 @@ COLLECTION_COLUMNS = (
     "words", "litter",
 )  # fmt: skip
 DOCUMENT_COLUMNS = (
-    "id", "key", "name", "scope", "document_id", "first_index", "chunk_count", "body", "tokens", "number_keys",
+    "id", "key", "name", "scope", "document_id", "chunk_count", "body", "tokens", "number_keys",
     "number_values",
 )  # fmt: skip
 CHUNK_COLUMNS = (
@@ -164,7 +164,6 @@ CREATE TABLE {documents} (
     name uuid NOT NULL,
     scope text COLLATE "C" NOT NULL,
     document_id text COLLATE "C" NOT NULL,
-    first_index int4 NOT NULL,
     chunk_count int4 NOT NULL,
     body json NOT NULL,
     tokens text[] COLLATE "C" NOT NULL,

@@ -14,11 +14,8 @@ from ...errors import ConfigurationError
 from ...filters import FilterLike
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from ..engine.records import (
-    REPLACED,
     closed_store,
     collection_name,
-    heads_of,
-    prepare_records,
     prepare_replace,
     unique_ids,
 )
@@ -204,14 +201,6 @@ class PostgresStore(ConnectedStoreBase):
 
     # --- writing ---
 
-    async def insert(self, collection: str, records: Sequence[VectorRecord]) -> None:
-        def prepare(dimensions: int) -> Changes:
-            prepared = prepare_records(collection, dimensions, records)
-            return list(heads_of(prepared.records).values()), prepared
-
-        self._check_open()
-        await self._transactions.publish(collection, prepare)
-
     async def replace(
         self,
         collection: str,
@@ -221,8 +210,7 @@ class PostgresStore(ConnectedStoreBase):
         scope: str = "",
     ) -> int:
         def prepare(dimensions: int) -> Changes:
-            summaries, prepared = prepare_replace(collection, dimensions, documents, records, scope=scope)
-            return [(REPLACED, summary) for summary in summaries], prepared
+            return prepare_replace(collection, dimensions, documents, records, scope=scope)
 
         self._check_open()
         return (await self._transactions.publish(collection, prepare)).before
@@ -270,8 +258,16 @@ class PostgresStore(ConnectedStoreBase):
             collection, work, settings=search.settings, recent=bool(request.vectors) and not request.texts
         )
 
-    async def list_documents(self, collection: str, metadata_filter: FilterLike | None = None) -> list[DocumentSummary]:
-        return await self._read(collection, lambda session, found: reader.summaries(session, found, metadata_filter))
+    async def list_documents(
+        self,
+        collection: str,
+        metadata_filter: FilterLike | None = None,
+        *,
+        document_ids: Sequence[str] | None = None,
+    ) -> list[DocumentSummary]:
+        return await self._read(
+            collection, lambda session, found: reader.summaries(session, found, metadata_filter, document_ids)
+        )
 
     async def fetch(
         self,

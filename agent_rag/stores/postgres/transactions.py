@@ -23,8 +23,7 @@ _RECENT_S = 1.0
 _FEW = 100
 """Up to so many documents are removed by a statement of its own."""
 T = TypeVar("T")
-Changes = tuple[list[tuple[int, DocumentSummary]], Prepared]
-"""Heads as (chunk index, summary), and the chunks."""
+Changes = tuple[list[DocumentSummary], Prepared]
 Prepare = Callable[[int], Changes]
 """Checks the arguments of a write for a collection of so many dimensions."""
 

@@ -20,7 +20,7 @@ from ...documents import DocumentSummary, VectorRecord
 from ...filters import FilterLike
 from ...filters.plan import IndexedMetadata, index_metadata
 from ...retrieval.lexical import counts, tokenize
-from ..engine.records import REPLACED, Prepared
+from ..engine.records import Prepared
 from . import copy as copy
 from .codes import codes
 from .connection import Session
@@ -95,25 +95,17 @@ def name_key(document_id: str) -> uuid.UUID:
 async def publish(
     session: Session,
     collection: Collection,
-    heads: Sequence[tuple[int, DocumentSummary]],
+    summaries: Sequence[DocumentSummary],
     prepared: Prepared,
 ) -> Written:
-    """Write documents with their chunks.
-
-    Args:
-        heads: (chunk index that the summary comes from, summary) of each document, with the number of its chunks in
-            `prepared`; with the index `REPLACED` whatever the document had is removed.
-    """
-    documents = await _put_heads(session, collection, heads)
-    replaced = [documents[key].id for key in documents if documents[key].replaced and not documents[key].fresh]
+    """Write documents with their chunks; whatever they had is removed."""
+    documents = await _put_heads(session, collection, summaries)
+    replaced = [document.id for document in documents.values() if not document.fresh]
     change = _Counts()
     await _remove_chunks(session, collection, change, "document = ANY($1::int4[])", replaced)
     before = -change.chunks
     for start in range(0, len(prepared.records), _PIECE):
         piece = await asyncio.to_thread(_encode, collection, prepared, start)
-        kept = [document for document in documents.values() if not document.replaced and not document.fresh]
-        if kept:
-            before += await _remove_overwritten(session, collection, change, documents, piece)
         await _copy(session, collection, documents, piece)
         for length in piece.lengths:
             change.add(length, 1)
@@ -201,46 +193,36 @@ def _removal(collection: Collection, condition: str, values: Values, at_once: bo
 @dataclass(frozen=True)
 class _Document:
     id: int
-    replaced: bool
     fresh: bool
     """Whether this transaction made its row."""
 
 
 async def _put_heads(
-    session: Session, collection: Collection, heads: Sequence[tuple[int, DocumentSummary]]
+    session: Session, collection: Collection, summaries: Sequence[DocumentSummary]
 ) -> dict[uuid.UUID, _Document]:
-    rows = await asyncio.to_thread(lambda: sorted(_head_rows(heads), key=lambda row: row[0]))
+    rows = await asyncio.to_thread(lambda: sorted(_head_rows(summaries), key=lambda row: row[0]))
     if not rows:
         return {}
-    columns = ("body", "tokens", "number_keys", "number_values")
+    columns = ("chunk_count", "body", "tokens", "number_keys", "number_values")
     answers = await session.fetch_many(
         f"INSERT INTO {collection.documents} AS d "
-        "(key, name, scope, document_id, first_index, chunk_count, body, tokens, number_keys, number_values) "
-        "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (key) DO UPDATE SET "
-        f"chunk_count = excluded.chunk_count + CASE WHEN excluded.first_index = {REPLACED} THEN 0 ELSE d.chunk_count "
-        "END, first_index = LEAST(excluded.first_index, d.first_index), "
-        + ", ".join(
-            f"{column} = CASE WHEN excluded.first_index <= d.first_index THEN excluded.{column} ELSE d.{column} END"
-            for column in columns
-        )
+        "(key, name, scope, document_id, chunk_count, body, tokens, number_keys, number_values) "
+        "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (key) DO UPDATE SET "
+        + ", ".join(f"{column} = excluded.{column}" for column in columns)
         + " RETURNING id, xmax = 0 AS fresh",
         rows,
     )
-    return {
-        row[0]: _Document(answer["id"], replaced=row[4] == REPLACED, fresh=answer["fresh"])
-        for row, answer in zip(rows, answers, strict=True)
-    }
+    return {row[0]: _Document(answer["id"], fresh=answer["fresh"]) for row, answer in zip(rows, answers, strict=True)}
 
 
-def _head_rows(heads: Sequence[tuple[int, DocumentSummary]]) -> Iterator[tuple[Any, ...]]:
-    for index, summary in heads:
+def _head_rows(summaries: Sequence[DocumentSummary]) -> Iterator[tuple[Any, ...]]:
+    for summary in summaries:
         indexed = index_metadata(summary.metadata)
         yield (
             document_key(summary.scope, summary.document_id),
             name_key(summary.document_id),
             summary.scope,
             summary.document_id,
-            index,
             summary.chunk_count,
             summary.model_dump_json(include={"source", "metadata", "title", "uri", "state"}),
             list(indexed.tokens),
@@ -312,38 +294,6 @@ async def _copy(
     if collection.keyword:
         postings = await asyncio.to_thread(copy.postings, piece.terms, ids)
         await session.copy(names.plain(collection.id, "postings"), POSTING_COLUMNS, copy.cut(postings))
-
-
-async def _remove_overwritten(
-    session: Session,
-    collection: Collection,
-    change: _Counts,
-    documents: dict[uuid.UUID, _Document],
-    piece: _Encoded,
-) -> int:
-    """Remove the chunks that `piece` writes again. Returns their number."""
-    wanted = [
-        (documents[key].id, index)
-        for key, index in zip(piece.keys, piece.indexes, strict=True)
-        if not documents[key].fresh and not documents[key].replaced
-    ]
-    gone = await _remove_chunks(
-        session,
-        collection,
-        change,
-        "(document, chunk_index) IN (SELECT * FROM unnest($1::int4[], $2::int4[]))",
-        [document for document, _ in wanted],
-        [index for _, index in wanted],
-    )
-    if gone:
-        per_document = Counter(row["document"] for row in gone)
-        await session.execute(
-            f"UPDATE {collection.documents} d SET chunk_count = d.chunk_count - x.gone "
-            "FROM unnest($1::int4[], $2::int4[]) AS x(id, gone) WHERE d.id = x.id",
-            list(per_document),
-            list(per_document.values()),
-        )
-    return len(gone)
 
 
 async def _remove_chunks(

@@ -215,17 +215,13 @@ class EdgeEngine:
 
     # --- records ---
 
-    async def insert(self, name: str, checked: Checked) -> None:
-        documents = await self._prepared(name, checked, given=False)
-        await self._change(name, lambda _, writer: writer.insert(documents))
-
     async def replace(self, name: str, checked: Checked) -> int:
-        documents = await self._prepared(name, checked, given=True)
+        documents = await self._prepared(name, checked)
         return await self._change(name, lambda _, writer: writer.replace(documents))
 
-    async def _prepared(self, name: str, checked: Checked, *, given: bool) -> list[PreparedDocument]:
+    async def _prepared(self, name: str, checked: Checked) -> list[PreparedDocument]:
         info = existing(await self._read(lambda: self._info(name)), name)
-        return await prepare_write(info, checked, given=given, keyword=info.keyword)
+        return await prepare_write(info, checked, keyword=info.keyword)
 
     async def delete(
         self, name: str, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None

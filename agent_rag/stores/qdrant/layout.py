@@ -67,9 +67,6 @@ class ServerHead(BaseModel):
 
     generation: str
     count: int
-    given: bool
-    lowest: int | None = None
-    """Lowest chunk index; None for no chunks."""
     top: int = 0
     """Highest chunk index plus 1."""
     history: list[str] = Field(default_factory=list)
@@ -116,8 +113,6 @@ def first_head(document: PreparedDocument, generation: str, before: ServerHead |
     return ServerHead(
         generation=generation,
         count=len(indexes),
-        given=document.given,
-        lowest=min(indexes, default=None),
         top=max(indexes, default=-1) + 1,
         history=history,
     )

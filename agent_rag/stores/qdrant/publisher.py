@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from qdrant_client import AsyncQdrantClient, models
 
-from ...documents import DocumentSummary
 from ...errors import StoreError
 from ..engine.prepared import PreparedDocument
 from ..versions.heads import Name
@@ -18,7 +17,6 @@ from .client import any_of
 from .layout import (
     DOCUMENT,
     GENERATION,
-    IS_LIVE,
     LEFTOVER_S,
     LIVE,
     SCOPE,
@@ -31,7 +29,6 @@ from .layout import (
     pieces,
 )
 from .reads import heads_by_name
-from .schema import SUMMARY
 
 _STRONG = models.WriteOrdering.STRONG
 _ATTEMPTS = 50
@@ -76,25 +73,6 @@ class Publisher:
         replaced = await self._swap_heads(documents, generation_of)
         await self._remove_old(documents, mine, [head.generation for head in replaced])
         return sum(head.count for head in replaced)
-
-    async def add(self, document: PreparedDocument, before: ServerHead) -> None:
-        """Put chunks into the current generation of a document that is there."""
-        points = list(chunk_points(document.name, document.chunks, before.generation, self._average, live=True))
-        for piece in pieces(points):
-            await self._client.upsert(self._collection, piece, wait=True)
-        lowest = document.chunks[0].index
-        follows = not before.given and (before.lowest is None or lowest <= before.lowest)
-        summary = document.summary if follows else await self._stored_summary(document.name)
-        where = models.Filter(must=[any_of(GENERATION, [before.generation]), IS_LIVE])
-        counted = await self._client.count(self._collection, where, exact=True)
-        head = before.model_copy(
-            update={
-                "count": counted.count,
-                "lowest": lowest if before.lowest is None else min(before.lowest, lowest),
-                "top": max(before.top, document.chunks[-1].index + 1),
-            }
-        )
-        await self._put_heads([head_point(summary, head)], expected=[before.generation])
 
     async def delete(self, heads: Mapping[Name, ServerHead]) -> None:
         """Remove documents, as long as they still are the versions in `heads`: first the heads, so that none counts."""
@@ -169,7 +147,3 @@ class Publisher:
     async def _delete_in_order(self, filters: Sequence[models.Filter]) -> None:
         operations = [models.DeleteOperation(delete=models.FilterSelector(filter=where)) for where in filters]
         await self._client.batch_update_points(self._collection, operations, wait=True, ordering=_STRONG)
-
-    async def _stored_summary(self, name: Name) -> DocumentSummary:
-        (record,) = await self._client.retrieve(self._collection, [head_id(name)], with_payload=[SUMMARY])
-        return DocumentSummary.model_validate_json((record.payload or {})[SUMMARY])

@@ -71,8 +71,11 @@ class Reader:
         self._collection = info.name
         self._ranges = ranges
 
-    async def summaries(self, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
-        payloads = await self.head_payloads(metadata_filter, [SUMMARY, HEAD_DATA])
+    async def summaries(
+        self, metadata_filter: FilterLike | None, document_ids: Sequence[str] | None
+    ) -> list[DocumentSummary]:
+        must = [] if document_ids is None else [any_of(DOCUMENT, document_ids)]
+        payloads = await self.head_payloads(metadata_filter, [SUMMARY, HEAD_DATA], must)
         return sorted(map(summary_of, payloads), key=lambda summary: (summary.scope, summary.document_id))
 
     async def count(self, metadata_filter: FilterLike | None) -> int:

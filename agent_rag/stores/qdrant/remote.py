@@ -6,7 +6,6 @@ processes write and read at once, `view` how BM25 is computed.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -57,7 +56,6 @@ class RemoteEngine(OnConnection):
         self._infos: dict[str, StoredInfo] = {}
         self._statistics: dict[str, ServerStatistics] = {}
         self._ranges = RangeIndexes()
-        self._adding = asyncio.Lock()
 
     @property
     def is_open(self) -> bool:
@@ -68,7 +66,6 @@ class RemoteEngine(OnConnection):
 
     async def close(self) -> None:
         self._forget()
-        self._adding = asyncio.Lock()
         await self.connection.close()
 
     # --- collections ---
@@ -168,16 +165,12 @@ class RemoteEngine(OnConnection):
 
     # --- writing ---
 
-    async def insert(self, name: str, checked: Checked) -> None:
-        """Chunks of new documents are published as `replace` does it; others join the current version."""
-        await self._insert(name, await self._prepared(name, checked, given=False))
-
     async def replace(self, name: str, checked: Checked) -> int:
-        return await self._replace(name, await self._prepared(name, checked, given=True))
+        return await self._replace(name, await self._prepared(name, checked))
 
-    async def _prepared(self, name: str, checked: Checked, *, given: bool) -> list[PreparedDocument]:
+    async def _prepared(self, name: str, checked: Checked) -> list[PreparedDocument]:
         info = await self._current(name)
-        return await prepare_write(info, checked, given=given, keyword=info.keyword)
+        return await prepare_write(info, checked, keyword=info.keyword)
 
     @on_connection
     async def _current(self, name: str) -> StoredInfo:
@@ -189,18 +182,6 @@ class RemoteEngine(OnConnection):
         with self._changing(name):
             publisher = await self._publisher(await self._known(name), documents)
             return sum([await publisher.replace(group) for group in _groups(documents)])
-
-    @on_connection
-    async def _insert(self, name: str, documents: Sequence[PreparedDocument]) -> None:
-        with self._changing(name):
-            publisher = await self._publisher(await self._known(name), documents)
-            async with self._adding:  # the counts of heads are read and written back
-                for group in _groups(documents):
-                    heads = await publisher.heads([document.name for document in group])
-                    await publisher.replace([document for document in group if document.name not in heads])
-                    for document in group:
-                        if document.name in heads:
-                            await publisher.add(document, heads[document.name])
 
     @on_connection
     async def delete(

@@ -360,9 +360,15 @@ class Shard:
         counted: int = self.engine.count(self.edge.CountRequest(filter=condition, exact=True))
         return counted
 
-    def summaries(self, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
+    def summaries(
+        self, metadata_filter: FilterLike | None, document_ids: Sequence[str] | None = None
+    ) -> list[DocumentSummary]:
         """Heads are found by the same tokens as chunks, those of the document's metadata."""
-        condition = self.condition(metadata_filter, [self._is_head])
+        conditions = [self._is_head]
+        if document_ids is not None:
+            heads = {head_id(name) for one in document_ids for name in self.table.find(one)}
+            conditions.append(self.edge.HasIdCondition(heads))
+        condition = self.condition(metadata_filter, conditions)
         records = self._scroll(condition, [SUMMARY])
         found = [_summary(record) for record in records]
         return sorted(found, key=lambda summary: (summary.scope, summary.document_id))
@@ -375,10 +381,6 @@ class Shard:
         summaries = [_summary(record) for record in heads]
         kept = {(item.scope, item.document_id) for item in summaries if matches(metadata_filter, item.metadata)}
         return [name for name in names if name in kept]
-
-    def stored_summary(self, name: Name) -> DocumentSummary:
-        (record,) = self.engine.retrieve([head_id(name)], [SUMMARY], False)
-        return _summary(record)
 
 
 def head_id(name: Name) -> uuid.UUID:

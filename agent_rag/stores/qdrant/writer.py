@@ -51,17 +51,6 @@ class ShardWriter:
         yield from self._tidy()
         return removed
 
-    def insert(self, documents: Sequence[PreparedDocument]) -> Steps[None]:
-        """Add chunks to documents; a new document appears whole."""
-        known = [document for document in documents if document.name in self._table.heads]
-        yield from self.replace([document for document in documents if document.name not in self._table.heads])
-        self._begin(known)
-        for document in known:
-            for piece in _pieces(document.chunks):
-                self._overwrite(document, piece)
-                yield
-        yield from self._tidy()
-
     def delete(self, names: Sequence[Name]) -> Steps[int]:
         """Remove documents, each in one operation. Returns the number of chunks."""
         self._shard.mark_dirty()
@@ -134,29 +123,6 @@ class ShardWriter:
         self._delete(old_points)
         self._shard.hidden.difference_update(head.number for head in old)
         return len(old_points)
-
-    def _overwrite(self, document: PreparedDocument, piece: Sequence[PreparedChunk]) -> None:
-        """Put chunks into a document that is there."""
-        head = self._table.heads[document.name]
-        replaced = [point_id(head.number, chunk.index) for chunk in piece if head.has(chunk.index)]
-        before = self._shard.postings(replaced).lengths
-        lowest = min((start for start, _ in head.runs), default=None)
-        follows = not head.given and (lowest is None or document.chunks[0].index <= lowest)
-        summary = document.summary if follows else self._shard.stored_summary(document.name)
-        lengths = [chunk.terms.length for chunk in piece]
-        new = Head(
-            number=head.number,
-            runs=runs_of([*head.indexes(), *(chunk.index for chunk in piece)]),
-            tokens=head.tokens + sum(lengths) - int(before.sum()),
-            indexed=head.indexed + sum(map(bool, lengths)) - int(np.count_nonzero(before)),
-            given=head.given,
-        )
-        self._count_points(replaced, -1)
-        points = [self._chunk_point(head.number, chunk) for chunk in piece]
-        self._upsert([*points, self._head_point(summary, new)])
-        self._table.count_terms(Counter(term for chunk in piece for term in chunk.terms.ids), 1)
-        self._table.put(document.name, new)
-        self._cache(head.number, piece)
 
     def _chunk_point(self, number: int, chunk: PreparedChunk) -> Any:
         vectors: dict[str, Any] = {DENSE: chunk.vector} if chunk.vector else {}
@@ -250,7 +216,7 @@ class ShardWriter:
 def _head(number: int, document: PreparedDocument) -> Head:
     lengths = [chunk.terms.length for chunk in document.chunks]
     runs: Runs = runs_of(chunk.index for chunk in document.chunks)
-    return Head(number, runs, tokens=sum(lengths), indexed=sum(map(bool, lengths)), given=document.given)
+    return Head(number, runs, tokens=sum(lengths), indexed=sum(map(bool, lengths)))
 
 
 def _groups(documents: Sequence[PreparedDocument]) -> Iterator[list[PreparedDocument]]:

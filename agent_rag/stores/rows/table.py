@@ -25,8 +25,6 @@ class Document(NamedTuple):
 
     summary: str
     """As JSON, a tenth of the size of the object."""
-    first_index: int
-    """Chunk index that the summary came from, or `REPLACED`."""
     indexed: IndexedMetadata
     """Of the summary's metadata."""
 
@@ -157,9 +155,10 @@ class RowTable(Generic[Term]):
             if node is None or plan_matches(node, self._documents[name].document.indexed):
                 yield name
 
-    def summaries(self, where: FilterLike | None) -> list[DocumentSummary]:
-        """Copies of the summaries of matching documents, in order."""
-        chosen = [self._documents[name] for name in sorted(self.matching(where))]
+    def summaries(self, where: FilterLike | None, document_ids: Sequence[str] | None = None) -> list[DocumentSummary]:
+        """Copies of the summaries of matching documents, of these ids where given, in order."""
+        among = None if document_ids is None else [name for one in document_ids for name in self.find(one)]
+        chosen = [self._documents[name] for name in sorted(self.matching(where, among))]
         summaries = [DocumentSummary.model_validate_json(held.document.summary) for held in chosen]
         for summary, held in zip(summaries, chosen, strict=True):
             summary.chunk_count = len(held.rows)

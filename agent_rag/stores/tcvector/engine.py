@@ -127,16 +127,9 @@ class TcVectorEngine:
 
     # --- writing ---
 
-    async def insert(self, name: str, checked: Checked) -> None:
-        def job(reader: Reader) -> None:
-            documents = new_documents(*checked(reader.info.dimensions), given=False)
-            self._writer(reader).insert(documents)
-
-        await self._change(name, job)
-
     async def replace(self, name: str, checked: Checked) -> int:
         def job(reader: Reader) -> int:
-            documents = new_documents(*checked(reader.info.dimensions), given=True)
+            documents = new_documents(*checked(reader.info.dimensions))
             return self._writer(reader).replace(documents)
 
         return await self._change(name, job)

@@ -11,6 +11,7 @@ from ...errors import StoreError
 from ...filters import FilterLike, matches
 from ...filters.plan import plan
 from ..base import CollectionInfo
+from ..versions.groups import slices
 from ..versions.heads import MAX_INDEX, Name
 from ..versions.versions import Changed
 from .client import Connection
@@ -85,24 +86,22 @@ class Reader:
     def heads_matching(
         self, metadata_filter: FilterLike | None, document_ids: Sequence[str] | None = None
     ) -> list[Stored]:
-        if document_ids is None:
-            condition = expression(metadata_filter, IS_HEAD) or IS_HEAD
-            return [stored_of(row) for row in self.connection.scan(self.heads_name, condition, STORED)]
-        found: list[Stored] = []
-        for start in range(0, len(document_ids), _VERSIONS_PER_QUERY):
-            hashes = map(document_hash, document_ids[start : start + _VERSIONS_PER_QUERY])
-            condition = expression(metadata_filter, IS_HEAD, is_in(DOCUMENT, hashes)) or IS_HEAD
-            found += [stored_of(row) for row in self.connection.scan(self.heads_name, condition, STORED)]
-        return found
+        return [stored_of(row) for row in self._head_rows(metadata_filter, document_ids, STORED)]
 
-    def summaries(self, metadata_filter: FilterLike | None) -> list[DocumentSummary]:
-        condition = expression(metadata_filter, IS_HEAD) or IS_HEAD
-        rows = self.connection.scan(self.heads_name, condition, (*STORED, SUMMARY))
+    def summaries(
+        self, metadata_filter: FilterLike | None, document_ids: Sequence[str] | None
+    ) -> list[DocumentSummary]:
+        rows = self._head_rows(metadata_filter, document_ids, (*STORED, SUMMARY))
         return sorted(map(summary_of, rows), key=lambda summary: (summary.scope, summary.document_id))
 
-    def stored_summary(self, name: Name) -> DocumentSummary:
-        (row,) = self.connection.get(self.heads_name, [head_row_id(name)], (*STORED, SUMMARY))
-        return summary_of(row)
+    def _head_rows(
+        self, metadata_filter: FilterLike | None, document_ids: Sequence[str] | None, fields: Sequence[str]
+    ) -> Iterator[Row]:
+        """Rows of heads, of these ids where given, whose metadata match."""
+        for some in [None] if document_ids is None else slices(document_ids, _VERSIONS_PER_QUERY):
+            more = [] if some is None else [is_in(DOCUMENT, map(document_hash, some))]
+            condition = expression(metadata_filter, IS_HEAD, *more) or IS_HEAD
+            yield from self.connection.scan(self.heads_name, condition, fields)
 
     # --- chunks ---
 

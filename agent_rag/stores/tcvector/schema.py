@@ -215,15 +215,14 @@ class NewDocument(documents.NewDocument[NewChunk]):
             runs=runs_of(chunk.index for chunk in self.chunks),
             tokens=sum(lengths),
             indexed=sum(map(bool, lengths)),
-            given=self.given,
         )
 
 
-def new_documents(summaries: Sequence[DocumentSummary], prepared: Prepared, *, given: bool) -> list[NewDocument]:
+def new_documents(summaries: Sequence[DocumentSummary], prepared: Prepared) -> list[NewDocument]:
     """Raises: RecordError: a chunk index is too high."""
     check_indexes(prepared.records)
     found = documents.by_document(summaries, prepared, lambda record, vector: NewChunk.of(record, vector.tolist()))
-    return [NewDocument(summary, chunks, given) for summary, chunks in found]
+    return [NewDocument(summary, chunks) for summary, chunks in found]
 
 
 def head_row(summary: DocumentSummary, head: Head, version: str) -> Row:

@@ -12,14 +12,12 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 
-from ...documents import DocumentSummary
 from ...errors import StoreError
 from ...filters import FilterLike
 from ..versions.groups import grouped, slices
-from ..versions.heads import Head, Name, runs_of
+from ..versions.heads import Name
 from .reads import IS_LOG, Reader
 from .schema import (
-    COUNTS,
     ID,
     REVISION,
     VERSION,
@@ -28,7 +26,6 @@ from .schema import (
     Row,
     Stored,
     chunk_row_id,
-    counts_of,
     head_row,
     head_row_id,
     is_in,
@@ -62,17 +59,6 @@ class Writer:
         self.sweep()
         self._choose_average(documents)
         return sum(self._publish(group) for group in _groups(documents))
-
-    def insert(self, documents: Sequence[NewDocument]) -> None:
-        """Add chunks to documents; a new document appears whole."""
-        self.sweep()
-        self._choose_average(documents)
-        for group in _groups(documents):
-            known = self._reader.by_name([document.name for document in group])
-            self._publish([document for document in group if document.name not in known])
-            for document in group:
-                if document.name in known:
-                    self._extend(document, known[document.name])
 
     def delete(self, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None) -> list[Stored]:
         """Remove documents: first the heads, so that none of the chunks counts. Returns them as they were."""
@@ -169,55 +155,6 @@ class Writer:
         average = self._average or 1.0
         embedded = self._connection.options.embedding is not None
         return (chunk.in_version(version, average, embedded=embedded) for chunk in document.chunks)
-
-    # --- adding to a document ---
-
-    def _extend(self, document: NewDocument, stored: Stored) -> None:
-        """Put chunks into the current version of a document that is there."""
-        for attempt in range(_ATTEMPTS):
-            summary, head = self._extended(document, stored, again=attempt > 0)
-            self._connection.upsert(self._chunks, self._rows(document, stored.version))
-            if self._put_if(stored, head_row(summary, head, stored.version)):
-                return
-            time.sleep(0.002 * attempt)
-            after = self._reader.by_name([document.name]).get(document.name)
-            if after is None or after.version != stored.version:
-                self._remove([stored._replace(head=document.head)])
-            if after is None:
-                self._publish([document])
-                return
-            stored = after
-        raise StoreError(
-            f"document {document.name[1]!r} of collection {self._reader.info.name!r} is written by others all the "
-            f"time: {_ATTEMPTS} attempts lost; try again"
-        )
-
-    def _extended(self, document: NewDocument, stored: Stored, *, again: bool) -> tuple[DocumentSummary, Head]:
-        """Summary and head with the chunks of `document`; `again`: they have been written already."""
-        head = stored.head
-        lowest = min((start for start, _ in head.runs), default=None)
-        follows = not head.given and (lowest is None or document.chunks[0].index <= lowest)
-        summary = document.summary if follows else self._reader.stored_summary(document.name)
-        runs = runs_of([*head.indexes(), *document.head.indexes()])
-        lengths = {chunk.index: chunk.terms.length for chunk in document.chunks}
-        if again:
-            others = [chunk_row_id(stored.version, index) for index in head.indexes() if index not in lengths]
-            held = self._lengths(others)
-            tokens, indexed = sum(held), sum(map(bool, held))
-        else:
-            held = self._lengths([chunk_row_id(stored.version, index) for index in lengths if head.has(index)])
-            tokens, indexed = head.tokens - sum(held), head.indexed - sum(map(bool, held))
-        return summary, Head(
-            number=0,
-            runs=runs,
-            tokens=tokens + sum(lengths.values()),
-            indexed=indexed + sum(map(bool, lengths.values())),
-            given=head.given,
-        )
-
-    def _lengths(self, ids: Sequence[str]) -> list[int]:
-        """Numbers of tokens of chunks."""
-        return [sum(counts_of(row).values()) for row in self._connection.get(self._chunks, ids, [COUNTS])]
 
     # --- afterwards ---
 

@@ -45,7 +45,7 @@ def point_id(number: int, index: int) -> int:
 class Head:
     """One version of a document: which points it has, and what it adds to the statistics."""
 
-    FIELDS: ClassVar = ("g", "runs", "tokens", "indexed", "given")
+    FIELDS: ClassVar = ("g", "runs", "tokens", "indexed")
 
     number: int
     runs: Runs
@@ -53,8 +53,6 @@ class Head:
     """Sum of its chunks' lengths."""
     indexed: int
     """Number of its chunks that have tokens."""
-    given: bool
-    """Whether its summary was passed to `replace`; else it follows the chunk with the lowest index."""
 
     @property
     def count(self) -> int:
@@ -77,13 +75,12 @@ class Head:
             "runs": [list(run) for run in self.runs],
             "tokens": self.tokens,
             "indexed": self.indexed,
-            "given": self.given,
         }
 
     @classmethod
     def of_payload(cls, payload: dict[str, Any]) -> Head:
         runs = tuple((start, stop) for start, stop in payload["runs"])
-        return cls(payload["g"], runs, payload["tokens"], payload["indexed"], payload["given"])
+        return cls(payload["g"], runs, payload["tokens"], payload["indexed"])
 
 
 Name = tuple[str, str]

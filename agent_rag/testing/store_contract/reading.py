@@ -53,6 +53,24 @@ class StoreReading(StoreFixtures):
         assert len(full) == 2
         assert all(same_direction(item.vector, (1.0, 2.0, -3.0, 0.5)) for item in full)
 
+    async def test_an_insert_leaves_the_other_chunks(self, store: VectorStoreBase, collection: str) -> None:
+        """A document that gets a chunk and another text for one keeps the rest, with its vectors; so do others."""
+        await self.fill(store, collection, [record(name, n, f"{name}{n}") for name in ("a", "b") for n in range(3)])
+
+        await store.insert(collection, [record("a", 1, "new", vector=NORTH), record("a", 7, "more", vector=NORTH)])
+        await self.settle(store, collection)
+
+        found = [
+            *await store.list_chunks(collection, "a", with_vectors=True),
+            *await store.list_chunks(collection, "b", with_vectors=True),
+        ]
+        assert [(item.key.chunk_id, item.chunk.text) for item in found] == [
+            ("a:0", "a0"), ("a:1", "new"), ("a:2", "a2"), ("a:7", "more"), ("b:0", "b0"), ("b:1", "b1"), ("b:2", "b2"),
+        ]  # fmt: skip
+        expected = [EAST, NORTH, EAST, NORTH, EAST, EAST, EAST]
+        assert all(map(same_direction, (item.vector for item in found), expected))
+        assert ids(await store.search(collection, list(NORTH), 2)) == ["a:1", "a:7"]
+
     async def test_list_chunks_pages_by_index(self, store: VectorStoreBase, collection: str) -> None:
         """A page is a range of chunk indexes, not of ranks: a gap makes it shorter."""
         await self.fill(store, collection, [record("a", n) for n in (11, 0, 1, 3, 10, 4)] + [record("b")])
