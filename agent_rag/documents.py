@@ -51,6 +51,8 @@ class Section(BaseModel):
     """Headings in this section's text, by offset."""
     heading_path: list[str] = Field(default_factory=list)
     """Titles above the start of this section, outermost first (an outline entry, an enclosing heading)."""
+    warnings: list[str] = Field(default_factory=list)
+    """What of the file is in no Section, and why, one sentence each; an ingestion reports them. Chunks have none."""
 
     @property
     def text(self) -> str:

@@ -61,8 +61,9 @@ def _title(sections: Sequence[Section]) -> str | None:
 
 
 def _warnings(sections: Sequence[Section]) -> list[str]:
+    said = list(dict.fromkeys(warning for section in sections for warning in section.warnings))
     pages = [str(section.metadata.get("page", "?")) for section in sections if section.metadata.get("needs_ocr")]
-    if not pages:
-        return []
-    shown = ", ".join(pages[:10]) + ("..." if len(pages) > 10 else "")
-    return [f"{len(pages)} page(s) without text need OCR ({shown}); pass a parser with ocr=TesseractOCR()"]
+    if pages:
+        shown = ", ".join(pages[:10]) + ("..." if len(pages) > 10 else "")
+        said.append(f"{len(pages)} page(s) without text need OCR ({shown}); pass a parser with ocr=TesseractOCR()")
+    return said

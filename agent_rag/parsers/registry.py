@@ -84,6 +84,18 @@ _TABULAR = (".xls", ".xlsx", ".xlsm", ".xlsb", ".ods")
 _WORKBOOK_AS_TEXT = "text/csv"
 _OFFICE = (".docx", ".docm", ".dotx", ".pptx", ".pptm", ".ppsx", ".xlsx", ".xlsm", ".xltx", ".xls", ".xlsb")
 
+_BINARY = (
+    "application/pdf",
+    sniff.DOCX,
+    sniff.PPTX,
+    sniff.XLSX,
+    sniff.ODT,
+    sniff.ODP,
+    sniff.EPUB,
+    sniff.MSG,
+    "image/png",
+)
+
 _custom: list[_Entry] = []
 _lock = threading.Lock()
 _entry_points_loaded = False
@@ -182,8 +194,7 @@ def _by_extension(extension: str) -> _Entry | None:
 
 
 def _is_binary(entry: _Entry) -> bool:
-    binary = ("application/pdf", sniff.DOCX, sniff.PPTX, sniff.XLSX, sniff.EPUB, "image/png")
-    return not entry.custom and any(kind in binary for kind in entry.media_types)
+    return not entry.custom and any(kind in _BINARY for kind in entry.media_types)
 
 
 def _entries() -> list[_Entry]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 _SECTOR = 512
 _END, _FREE, _FAT = 0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFD
-_TEXT, _BINARY, _LONG = 0x001F, 0x0102, 0x0003
+_TEXT, _TEXT8, _BINARY, _LONG = 0x001F, 0x001E, 0x0102, 0x0003
 
 Tree = Mapping[str, "bytes | Tree"]
 
@@ -25,7 +25,17 @@ def message(subject: str, body: str = "", html: bytes = b"", attachments: Mappin
     tree: dict[str, bytes | Tree] = dict(root)
     tree["__nameid_version1.0"] = {}
     tree["__recip_version1.0_#00000000"] = _properties({0x3001: "Kari", 0x3003: "kari@x.no"}, header=8)
-    for number, (name, content) in enumerate((attachments or {}).items()):
+    tree |= _attachments(attachments or {})
+    counts = struct.pack("<8xIIII8x", 1, len(attachments or {}), 1, len(attachments or {}))
+    entries = tree["__properties_version1.0"]
+    assert isinstance(entries, bytes)
+    tree["__properties_version1.0"] = counts + entries[32:]
+    return compound_file(tree)
+
+
+def _attachments(attachments: Mapping[str, bytes]) -> dict[str, bytes | Tree]:
+    tree: dict[str, bytes | Tree] = {}
+    for number, (name, content) in enumerate(attachments.items()):
         part = _properties({0x3707: name, 0x370E: "text/csv"}, header=8)
         entries = _with_entry(part["__properties_version1.0"], 0x3705, _LONG, 1 if content else 5)
         if content:
@@ -33,11 +43,31 @@ def message(subject: str, body: str = "", html: bytes = b"", attachments: Mappin
             entries = _with_entry(entries, 0x3701, _BINARY, len(content))
         part["__properties_version1.0"] = entries
         tree[f"__attach_version1.0_#{number:08X}"] = part
-    counts = struct.pack("<8xIIII8x", 1, len(attachments or {}), 1, len(attachments or {}))
-    entries = tree["__properties_version1.0"]
-    assert isinstance(entries, bytes)
-    tree["__properties_version1.0"] = counts + entries[32:]
-    return compound_file(tree)
+    return tree
+
+
+def narrow(texts: Mapping[int, bytes], numbers: Mapping[int, int]) -> bytes:
+    """A message whose strings are bytes of some code page."""
+    entries = bytes(32)
+    tree: dict[str, bytes | Tree] = {}
+    for number, content in texts.items():
+        entries = _with_entry(entries, number, _TEXT8, len(content) + 1)
+        tree[f"__substg1.0_{number:04X}{_TEXT8:04X}"] = content
+    for number, value in numbers.items():
+        entries = _with_entry(entries, number, _LONG, value)
+    return compound_file({**tree, "__properties_version1.0": entries})
+
+
+def attached_message(
+    subject: str, body: str, inner_subject: str, inner_body: str, attachments: Mapping[str, bytes]
+) -> bytes:
+    """A message with one inside it, which is called after its subject."""
+    inner: dict[str, bytes | Tree] = dict(_properties({0x0037: inner_subject, 0x1000: inner_body}, header=24))
+    inner |= _attachments(attachments)
+    part = _properties({0x3001: inner_subject}, header=8)
+    part["__properties_version1.0"] = _with_entry(part["__properties_version1.0"], 0x3705, _LONG, 5)
+    outer = _properties({0x0037: subject, 0x1000: body}, header=32)
+    return compound_file({**outer, "__attach_version1.0_#00000000": {**part, "__substg1.0_3701000D": inner}})
 
 
 def _properties(texts: Mapping[int, str], *, header: int) -> dict[str, bytes]:

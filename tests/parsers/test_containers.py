@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import time
 from email.message import EmailMessage
 
 import pytest
@@ -59,6 +61,96 @@ async def test_html_alone_becomes_markdown() -> None:
     message.set_content("<h1>Größe</h1><script>x</script><p>Two <b>words</b></p>", subtype="html", charset="iso-8859-1")
 
     assert (await EmailParser().parse(message.as_bytes(), "a.eml"))[0].text.endswith("\n\n# Größe\n\nTwo words")
+
+
+def _mime(kind: str, *parts: str) -> bytes:
+    """A message of these parts, each with its own header fields."""
+    body = "".join(f"--B\n{part}\n" for part in parts)
+    return f"From: a@x.no\nMIME-Version: 1.0\nContent-Type: {kind}; boundary=B\n\n{body}--B--\n".encode()
+
+
+_PLAIN, _HTML = "Content-Type: text/plain\n\n", "Content-Type: text/html\n\n"
+_STATUS = "Content-Type: message/delivery-status\n\n"
+_IMAGE = "Content-Type: image/png\nContent-Disposition: inline\n\nx"
+_LONG = "The invoice 4711 of 512.40 EUR is due on 3 May, the next one on 3 June, the last one on 3 July 2027."
+_SENT = base64.b64encode(b"From: b@x.no\nSubject: Inner\n\nDeep.\n").decode()
+
+
+@pytest.mark.parametrize(
+    ("message", "texts"),
+    [
+        (_mime("multipart/mixed", f"{_PLAIN}One.", _IMAGE, f"{_PLAIN}Two."), ["One.\n\nTwo."]),
+        (_mime("multipart/mixed", f"{_HTML}<p>Body</p>", f"{_PLAIN}Footer"), ["Body\n\nFooter"]),
+        (_mime("multipart/mixed", f"{_HTML}<p>One</p>", f"{_HTML}<p>Two</p>"), ["One\n\nTwo"]),
+        (_mime("multipart/alternative", _PLAIN, f"{_HTML}<p>Body</p>"), ["Body"]),
+        (_mime("multipart/alternative", f"{_PLAIN}Body text", f"{_HTML}<p>Body <b>text</b></p>"), ["Body text"]),
+        (_mime("multipart/alternative", f"{_PLAIN}View online: http://x.no/1", f"{_HTML}<p>{_LONG}</p>"), [_LONG]),
+        (_mime("multipart/alternative", f"{_PLAIN}{_LONG}", f"{_HTML}<p>Enable images</p>"), [_LONG]),
+        (
+            _mime("multipart/alternative", f"{_PLAIN}Alpha bravo charlie", f"{_HTML}<p>Delta echo golf hotel</p>"),
+            ["Alpha bravo charlie\n\nDelta echo golf hotel"],
+        ),
+        (
+            _mime(
+                "multipart/report", f"{_PLAIN}Failed.", "Content-Type: message/delivery-status\n\nA: 1\n\nB: 5.1.1\n"
+            ),
+            ["Failed.\n\nA: 1\n\nB: 5.1.1"],
+        ),
+        (
+            _mime("multipart/report", "Content-Type: text/rfc822-headers\n\nSubject: Rain\nTo: b@x.no"),
+            ["Subject: Rain\nTo: b@x.no"],
+        ),
+        (
+            _mime("multipart/mixed", f"Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n{_SENT}"),
+            ["", "From: b@x.no\nSubject: Inner\n\nDeep."],
+        ),
+        (_mime("multipart/digest", "\nFrom: b@x.no\n\nDeep."), ["", "From: b@x.no\n\nDeep."]),
+        (
+            b"From: a@x.no\nContent-Type: message/partial; id=1; number=1; total=2\n\nSubject: Inner\n\nBegin.\n",
+            ["Subject: Inner\n\nBegin."],
+        ),
+        ("From: a@x.no\nTo: b\nSubject: Größe\n\nIt rains.".encode("utf-16"), ["To: b\nSubject: Größe\n\nIt rains."]),
+        ("From: a@x.no\nSubject: Größe 你好\n\nx".encode(), ["Subject: Größe 你好\n\nx"]),
+    ],
+)
+async def test_every_text_of_a_message_is_read_in_its_order(message: bytes, texts: list[str]) -> None:
+    """Whatever it is called; of alternatives the one that says the most, and both where they say different things."""
+    sections = await EmailParser().parse(message, "a.eml")
+
+    found = [
+        section.text.removeprefix("From: a@x.no").strip() for section in sections if section.content.type == "text"
+    ]
+    assert found == texts
+
+
+async def test_what_is_not_read_is_said() -> None:
+    """In the warnings of the first Section."""
+    external = (
+        'Content-Type: message/external-body; access-type=URL; URL="http://x.no/1"\n\nContent-Type: text/plain\n\n'
+    )
+    alternative = "Content-Type: multipart/alternative; boundary=C\n\n" + (
+        f"--C\n{_PLAIN}View online\n--C\n{_HTML}<p>{_LONG}</p>\n--C--\n"
+    )
+
+    sections = await EmailParser().parse(_mime("multipart/mixed", alternative, external, _IMAGE), "a.eml")
+
+    assert sections[0].warnings[:2] == [
+        "an alternative text of 2 words is not read; the one that is read has 18",
+        "a part is not in the message itself: http://x.no/1",
+    ]
+    assert sections[0].warnings[2].startswith("attachment attachment-3: attachment-3: this is no picture")
+
+
+async def test_fifty_thousand_attachments_cost_seconds() -> None:
+    """Those over the limit are neither decoded nor listed one by one."""
+    part = "Content-Type: text/plain\nContent-Disposition: attachment; filename=a.txt\n\nnote"
+    data = _mime("multipart/mixed", f"{_PLAIN}Body", *[part] * 50_000, f"{_PLAIN}End")
+
+    started = time.process_time()
+    (section,) = EmailParser().read(data, "a.eml")
+
+    assert time.process_time() - started < 10
+    assert section.text.endswith("Body\n\nEnd")
 
 
 async def test_attached_messages_are_followed_to_a_depth() -> None:

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import email
-import email.policy
 import logging
-from email.message import EmailMessage
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ...documents import Section, text_section
+from ...documents import Section
 from ...errors import MissingExtraError, ParseError
 from ...workers import is_isolated
+from ..base import ParserBase
 from ..file import MIB, FileIsolation, FileParser, check_size, is_large, parse_errors, read_bytes
 from ..pool import parse_in_shared_pool
-from ..text.encoding import decode
-from ..web.html import html_to_markdown
+from .message import Attachment, Opened, opened
+from .mime import PartReader, headers_of, parsed
 
 logger = logging.getLogger(__name__)
-
-_HEADERS = ("From", "To", "Cc", "Date", "Subject")
 
 
 class EmailParser(FileParser):
     """A Section with the headers and the body, then the Sections of each attachment.
 
-    The first has metadata ``{"title": subject}``, those of an attachment also ``{"attachment": its name}``; an
-    attachment that cannot be read is listed under ``"skipped_attachments"`` of the first, with the reason. The body is
-    the plain text, or the HTML as Markdown where there is none. Attachments are read by what `parser_for` gives.
+    The body is every text that is shown in the message itself, in its order; HTML becomes Markdown, and of
+    alternatives the one that says the most is read. Attachments, attached messages too, are read by what `parser_for`
+    gives. The first Section has metadata ``{"title": subject}``, those of an attachment also
+    ``{"attachment": its name}``. What is not read is listed, with the reason, in the first Section's `warnings`, and an
+    attachment also under its ``"skipped_attachments"``.
 
     Args:
         max_attachments: Further ones are skipped.
@@ -37,7 +35,7 @@ class EmailParser(FileParser):
     """
 
     format_name = "e-mail"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     supported_media_types: ClassVar[list[str]] = ["message/rfc822"]
 
     def __init__(
@@ -60,107 +58,71 @@ class EmailParser(FileParser):
 
     async def parse(self, file: bytes | str | Path, filename: str) -> list[Section]:
         if is_isolated():
-            first, attachments = self._opened(file, filename)
+            message = self._opened(file, filename)
         elif self.isolation == "process" or (self.isolation == "auto" and is_large(file)):
             return await parse_in_shared_pool(self, file, filename)
         else:
-            first, attachments = await asyncio.to_thread(self._opened, file, filename)
-        sections = [first]
-        skipped: list[str] = []
-        for number, (name, media_type, content) in enumerate(attachments):
-            try:
-                if number >= self.max_attachments:
-                    raise ParseError(f"more than max_attachments={self.max_attachments}")
-                found = await self._attachment(name, media_type, content)
-            except (ParseError, MissingExtraError) as error:
-                logger.warning("%s: attachment %r is skipped: %s", filename, name, error)
-                skipped.append(f"{name}: {error}"[:300])
-                continue
-            for section in found:
-                section.source = filename
-                section.metadata = {**section.metadata, "attachment": section.metadata.get("attachment", name)}
-            sections += found
-        if skipped:
-            first.metadata["skipped_attachments"] = skipped
-        return sections
+            message = await asyncio.to_thread(self._opened, file, filename)
+        return await self._with_attachments(message, filename)
 
     def read(self, data: bytes, filename: str) -> list[Section]:
         """Headers and body, without attachments."""
-        return [self._opened(data, filename)[0]]
+        return [self.open(data, filename).first]
 
-    async def _attachment(self, name: str, media_type: str, content: bytes) -> list[Section]:
-        from ..registry import parser_for
+    def open(self, data: bytes, filename: str) -> Opened:
+        """The message, its attachments not yet read."""
+        message = parsed(data, filename)
+        if not message.keys():
+            raise ParseError(f"{filename}: this is no e-mail message; it has no header fields")
+        return opened(headers_of(message), PartReader(self.max_attachments).contents(message), filename)
 
-        check_size(len(content), name, self.max_attachment_bytes)
-        parser = parser_for(name, media_type, content)
-        if isinstance(parser, EmailParser):
-            if self.max_depth < 1:
-                raise ParseError("messages inside messages go deeper than max_depth")
-            parser = EmailParser(
-                max_attachments=self.max_attachments,
-                max_depth=self.max_depth - 1,
-                max_attachment_bytes=self.max_attachment_bytes,
-                max_file_bytes=self.max_file_bytes,
-            )
-        return await parser.parse(content, name)
-
-    def _opened(self, file: bytes | str | Path, filename: str) -> tuple[Section, list[tuple[str, str, bytes]]]:
+    def _opened(self, file: bytes | str | Path, filename: str) -> Opened:
         data = read_bytes(file, filename, self.max_file_bytes)
         with parse_errors(filename, self.format_name):
-            message = email.message_from_bytes(data, policy=email.policy.default)
-            if not message.keys():
-                raise ParseError(f"{filename}: this is no e-mail message; it has no header fields")
-            body = _body(message)
-            fields = {name: _header(message, name) for name in _HEADERS}
-            lines = [f"{name}: {value}" for name, value in fields.items() if value]
-            metadata = {"title": fields["Subject"]} if fields["Subject"] else {}
-            section = text_section("\n".join(lines) + f"\n\n{body}".rstrip(), filename, **metadata)
-            return section, _attachments(message)
+            return self.open(data, filename)
 
+    async def _with_attachments(self, message: Opened, filename: str) -> list[Section]:
+        sections, skipped = [message.first], list(message.skipped)
+        for attachment in message.attachments:
+            try:
+                found = await self._attached(attachment, filename)
+            except (ParseError, MissingExtraError) as error:
+                logger.warning("%s: attachment %r is skipped: %s", filename, attachment.name, error)
+                skipped.append(f"{attachment.name}: {error}"[:300])
+                continue
+            for section in found:
+                section.source = filename
+                section.metadata = {
+                    **section.metadata,
+                    "attachment": section.metadata.get("attachment", attachment.name),
+                }
+            sections += found
+        if skipped:
+            message.first.metadata["skipped_attachments"] = skipped
+            message.first.warnings += [f"attachment {text}" for text in skipped]
+        return sections
 
-def _header(message: EmailMessage, name: str) -> str:
-    try:
-        return " ".join(str(message.get(name, "")).split())
-    except (ValueError, IndexError, AttributeError, TypeError):  # the header parser of email trips over damaged values
-        raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
-        return " ".join(str(raw).split())
+    async def _attached(self, attachment: Attachment, filename: str) -> list[Section]:
+        if attachment.message is not None:
+            return await self._inner()._with_attachments(attachment.message, filename)
+        check_size(len(attachment.content), attachment.name, self.max_attachment_bytes)
+        return await self._parser(attachment).parse(attachment.content, attachment.name)
 
+    def _parser(self, attachment: Attachment) -> ParserBase:
+        from ..registry import parser_for
 
-def _body(message: EmailMessage) -> str:
-    part = message.get_body(preferencelist=("plain", "html"))
-    if part is None:
-        return ""
-    text = _text(part)
-    return html_to_markdown(text)[1] if part.get_content_type() == "text/html" else text
+        if attachment.media_type.startswith("multipart/"):  # how Outlook keeps a signed message
+            return self._inner()
+        parser = parser_for(attachment.name, attachment.media_type, attachment.content)
+        return self._inner(type(parser)) if isinstance(parser, EmailParser) else parser
 
-
-def _text(part: Any) -> str:
-    payload = part.get_payload(decode=True) or b""
-    try:
-        return decode(payload, "body", declared=part.get_content_charset()).strip() if payload else ""
-    except ParseError:  # damaged bytes: the headers and attachments are worth reading all the same
-        return str(payload.decode("utf-8", "replace").replace("\x00", "").strip())
-
-
-def _attachments(message: EmailMessage) -> list[tuple[str, str, bytes]]:
-    found: list[tuple[str, str, bytes]] = []
-    body = message.get_body(preferencelist=("plain", "html"))
-    for number, part in enumerate(_leaves(message), start=1):
-        kind = part.get_content_type()
-        is_alternative = part.get_content_disposition() != "attachment" and kind in ("text/plain", "text/html")
-        if part is body or (is_alternative and not part.get_filename()):
-            continue
-        if kind == "message/rfc822":
-            inner = part.get_payload(0) if part.is_multipart() else None
-            content = bytes(inner) if inner is not None else b""
-        else:
-            content = part.get_payload(decode=True) or b""
-        found.append((part.get_filename() or f"attachment-{number}", kind, content))
-    return found
-
-
-def _leaves(message: Any) -> list[Any]:
-    """Parts that are no container; an attached message counts as one part."""
-    if message.get_content_type() == "message/rfc822" or not message.is_multipart():
-        return [message]
-    return [leaf for part in message.get_payload() for leaf in _leaves(part)]
+    def _inner(self, kind: type[EmailParser] | None = None) -> EmailParser:
+        """The parser of a message inside the message."""
+        if self.max_depth < 1:
+            raise ParseError(f"messages inside messages go deeper than max_depth={self.max_depth}")
+        return (kind or EmailParser)(
+            max_attachments=self.max_attachments,
+            max_depth=self.max_depth - 1,
+            max_attachment_bytes=self.max_attachment_bytes,
+            max_file_bytes=self.max_file_bytes,
+        )
