@@ -1,8 +1,9 @@
 """The one tokeniser and the one BM25 that every store shares.
 
 Runs of Chinese, Japanese and Korean characters become single characters and pairs; other text becomes runs of letters,
-digits and combining marks, lower-cased, without stop words, stemmed by Snowball. (Measured: ``\\w`` alone costs Hindi
-.17 nDCG@10; pairs and singles together win on Chinese; the full stop list is worth +.05 on questions over docs.)
+digits and combining marks, lower-cased, without stop words, stemmed by Snowball. A name in snake_case is its words, one
+in camelCase its words and the whole. (Measured: ``\\w`` alone costs Hindi .17 nDCG@10; pairs and singles together win on
+Chinese; the full stop list is worth +.05 on questions over docs; camelCase changes prose by -.0003 to +.002.)
 """
 
 from __future__ import annotations
@@ -56,11 +57,23 @@ _MARKS = _marks()
 _WORD = rf"[^\W_{_CJK}]"
 _TOKENS = re.compile(rf"[{_CJK}]+|{_WORD}+(?:[{_MARKS}]+{_WORD}*)*")
 _ASCII_TOKENS = re.compile(r"[a-z0-9]+")
+# The capital that begins a part of a compound: parse|Http|Header, utf8|Decode, HTTP|Server; not URLs, not B2B.
+# It comes first in the pattern, so that the search runs over the rest of the text at once.
+_SEAM = re.compile("[A-Z](?:(?<=[a-z][A-Z])|(?<=[a-z][0-9][A-Z])|(?<=[a-z][0-9]{2}[A-Z])|(?<=[A-Z]{2})(?=[a-z]{2}))")
+_WORD_IN_MIXED_CASE = re.compile("[A-Za-z0-9]+")
+_ALPHANUMERIC = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_LONGEST_COMPOUND = 60
+"""A longer word in mixed case is a key or a picture, not a name."""
 _local = threading.local()
 
 
 def tokenize(text: str) -> list[str]:
-    """Tokens of `text` in order, as indexed and as searched. Stop words are gone unless nothing else is left."""
+    """Tokens of `text` in order, as indexed and as searched; behind them the parts of words in camel case.
+
+    Stop words are gone unless nothing else is left.
+    """
+    if _SEAM.search(text):
+        text = f"{text} {_parts_of_compounds(text)}"
     if text.isascii():
         words = _ASCII_TOKENS.findall(text.lower())
     else:
@@ -80,6 +93,23 @@ def tokenize(text: str) -> list[str]:
     if latin:
         tokens += _stem("english", latin)
     return tokens
+
+
+def _parts_of_compounds(text: str) -> str:
+    """The parts of each word in camel case, so that it is found by them as well as whole: "parse Http Header"."""
+    parts: list[str] = []
+    stop = 0
+    for seam in _SEAM.finditer(text):
+        start = seam.start()
+        if start < stop:
+            continue
+        while start > stop and text[start - 1] in _ALPHANUMERIC:
+            start -= 1
+        word = _WORD_IN_MIXED_CASE.match(text, start)
+        stop = word.end() if word else seam.end()
+        if word and stop - start <= _LONGEST_COMPOUND:
+            parts.append(_SEAM.sub(r" \g<0>", word[0]))
+    return " ".join(parts)
 
 
 def term_id(token: str) -> int:

@@ -36,6 +36,19 @@ def test_splits_identifiers_at_underscores() -> None:
     assert tokenize("max_context_tokens") == ["max", "context", "token"]
 
 
+def test_camel_case_is_found_by_its_words_and_as_a_whole() -> None:
+    """The parts stand behind the text; acronyms are parts, their plurals and long keys are not cut."""
+    assert tokenize("parseHttpHeader") == ["parsehttphead", "pars", "http", "header"]
+    assert tokenize("HTTPServer utf8Decode") == ["httpserver", "utf8decod", "http", "server", "utf8", "decod"]
+    assert tokenize("URLs B2B") == ["url", "b2b"]
+    assert tokenize("aB" * 40) == ["ab" * 40]
+
+
+def test_camel_case_and_snake_case_share_their_words() -> None:
+    """Either spelling finds the other."""
+    assert set(tokenize("read_csv_file")) < set(tokenize("ReadCsvFile"))
+
+
 def test_bm25_parts_agree_with_a_worked_example() -> None:
     """3 chunks, the term in 1 of them, twice, in a chunk of average length: idf = ln(1 + 2.5/1.5), weight = 2/3.2."""
     assert math.isclose(idf(3, 1), 0.980829253)

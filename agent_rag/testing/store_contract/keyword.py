@@ -84,6 +84,15 @@ class StoreKeyword(StoreFixtures):
         assert [hit.score for hit in hits] == pytest.approx([0.10418, 0.09990], rel=1e-4)
         assert [hit.signals.keyword for hit in hits] == [hit.score for hit in hits]
 
+    async def test_names_in_code_are_found_by_their_words(self, store: VectorStoreBase, collection: str) -> None:
+        """camelCase and snake_case find each other, and words find both."""
+        records = [record("camel", text="parseHttpHeader"), record("snake", text="parse_http_header")]
+        await self.fill(store, collection, [*records, record("other", text="render page")])
+
+        for query in ("parse http header", "parseHttpHeader", "parse_http_header"):
+            hits = await self.keyword(store, collection, query)
+            assert {hit.key.document_id for hit in hits} == {"camel", "snake"}, query
+
     async def test_statistics_are_live_after_deleting(self, store: VectorStoreBase, collection: str) -> None:
         """Deleted chunks count neither in document frequencies nor in the average length."""
         rng = random.Random(2)
