@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from ..documents import DocumentSummary, VectorRecord
 from ..errors import CollectionNotFoundError, DimensionMismatchError, ModelMismatchError
-from ..stores.base import CollectionInfo, VectorStoreBase
+from ..stores.base import CollectionInfo
+from ..stores.native import NativeStoreBase
 from .embedder import Embedder
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ class Collection:
         owner: Name of the knowledge base, for messages.
     """
 
-    def __init__(self, store: VectorStoreBase, name: str, embedder: Embedder, *, owner: str) -> None:
+    def __init__(self, store: NativeStoreBase, name: str, embedder: Embedder, *, owner: str) -> None:
         self.store = store
         self.name = name
         self._embedder = embedder

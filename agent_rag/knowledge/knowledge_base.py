@@ -27,8 +27,9 @@ from ..filters import FilterLike, all_of, as_filter, matches
 from ..filters.language import is_node
 from ..limits import Limits
 from ..retrieval.rank import Fusion, collapse
-from ..stores.base import NATIVE, RetrieveRequest, VectorStoreBase
-from ..stores.seven import SeedStoreAdapter
+from ..stores.base import RetrieveRequest, VectorStoreBase
+from ..stores.native import NativeStoreBase
+from ..stores.seven import SevenMethodAdapter
 from .collection import Collection
 from .document import Document, WriteReport
 from .embedder import Embedder
@@ -118,9 +119,10 @@ class KnowledgeBase:
         )
         self._candidates = candidates
         self._on_event = on_event
-        native = vector_store.capabilities >= NATIVE - {"keyword", "iterate"}
-        self._store: VectorStoreBase = (
-            vector_store if native else SeedStoreAdapter(vector_store, self._embedder.dimensions)
+        self._store: NativeStoreBase = (
+            vector_store
+            if isinstance(vector_store, NativeStoreBase)
+            else SevenMethodAdapter(vector_store, self._embedder.dimensions)
         )
         self._stored = Collection(self._store, collection, self._embedder, owner=name)
 
@@ -137,7 +139,7 @@ class KnowledgeBase:
         """Hybrid where the store can, else semantic; keyword without an embedding model."""
         if self.embedding_model is None:
             return "keyword"
-        return "hybrid" if "keyword" in self._store.capabilities else "semantic"
+        return "hybrid" if self._store.keyword_search else "semantic"
 
     @property
     def metadata_filter(self) -> dict[str, Any] | None:
@@ -396,7 +398,7 @@ class KnowledgeBase:
             raise ConfigurationError(f"mode {mode!r} is unknown; use hybrid, semantic or keyword")
         if mode != "keyword" and self.embedding_model is None:
             raise ConfigurationError(f"{mode} search in {self.name!r} needs an embedding model; use mode='keyword'")
-        if mode != "semantic" and "keyword" not in self._store.capabilities:
+        if mode != "semantic" and not self._store.keyword_search:
             raise ConfigurationError(
                 f"{mode} search in {self.name!r} needs a store with keyword search; "
                 f"{type(self.vector_store).__name__} has none, use mode='semantic'"

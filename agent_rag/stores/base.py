@@ -1,36 +1,25 @@
 """The contract of a vector store.
 
-The seed's seven methods are enough for a third-party store: the KnowledgeBase then calls it with the seed's arguments
-only. A store that does more says so in `capabilities` and passes that level of `agent_rag.testing.StoreContract`.
+Its seven methods are enough for a third-party store: the KnowledgeBase then calls it with their arguments only. A store
+that does more subclasses `NativeStoreBase` of `agent_rag.stores.native`, which says what more is.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel
 
 from ..documents import Chunk, ChunkKey, DocumentSummary, Signals, VectorRecord, VectorSearchResult, storable_text
 from ..filters import FilterLike
 
-__all__ = ["Capability", "CollectionInfo", "RetrieveRequest", "StoreHealth", "VectorStoreBase", "retrieve_steps"]
+__all__ = ["CollectionInfo", "RetrieveRequest", "StoreHealth", "VectorStoreBase", "retrieve_steps"]
 
 FORMAT_VERSION = 1
-
-Capability = Literal["filter", "keyword", "scope", "replace", "fetch", "iterate"]
-"""
-filter   `metadata_filter` takes the whole filter language, not only equality
-keyword  `retrieve` takes texts: BM25 over `retrieval.lexical` tokens
-scope    two scopes may use one document id
-replace  `replace` is atomic, and `delete` returns the number of chunks
-fetch    `fetch`, `list_chunks`, `count`, `delete_by_filter`, `retrieve`, `collection_info` exist
-iterate  `iterate` exists
-"""
-NATIVE: frozenset[Capability] = frozenset({"filter", "keyword", "scope", "replace", "fetch", "iterate"})
 
 
 class CollectionInfo(BaseModel):
@@ -174,8 +163,6 @@ class VectorStoreBase(ABC):
     collections, negated distance otherwise. Equal scores are ordered by (scope, document id, chunk index).
     """
 
-    capabilities: ClassVar[frozenset[Capability]] = frozenset()
-
     async def __aenter__(self) -> Self:
         return self
 
@@ -183,8 +170,6 @@ class VectorStoreBase(ABC):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
         return None
-
-    # --- the seed's seven methods ---
 
     @abstractmethod
     async def create_collection(self, name: str, dimensions: int) -> None:
@@ -216,94 +201,6 @@ class VectorStoreBase(ABC):
     async def list_documents(self, collection: str, metadata_filter: Any = None) -> list[DocumentSummary]:
         """Every document, ordered by (scope, document id). A filter looks at the document's metadata."""
 
-    # --- more, for stores that declare it in `capabilities` ---
-
-    async def open_collection(self, name: str, dimensions: int, *, fingerprint: str | None = None) -> CollectionInfo:
-        """Create the collection if it does not exist, and return what it is. `fingerprint` is recorded when new, or
-        when the collection has none yet. Comparing is the caller's part."""
-        raise self._lacks("fetch")
-
-    async def collection_info(self, name: str) -> CollectionInfo | None:
-        """None when the collection does not exist."""
-        raise self._lacks("fetch")
-
-    async def list_collections(self) -> list[str]:
-        """Names, sorted."""
-        raise self._lacks("fetch")
-
-    async def replace(
-        self,
-        collection: str,
-        documents: Sequence[DocumentSummary],
-        records: Sequence[VectorRecord],
-        *,
-        scope: str = "",
-    ) -> int:
-        """Publish whole documents: what was stored under their ids in `scope` is gone, and `records` are there.
-
-        A reader sees the old version or the new one of a document, never a mixture and never neither; two concurrent
-        writers leave exactly one version; a crash leaves one whole version.
-
-        Args:
-            documents: One summary per document; `list_documents` gives it back. Its scope is `scope`.
-            records: All chunks of these documents. Their scope is `scope`.
-
-        Returns: Number of chunks that were there before.
-        Raises: ValueError: a document id occurs twice, or a record belongs to none of `documents`.
-        """
-        raise self._lacks("replace")
-
-    async def delete_documents(
-        self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None
-    ) -> int:
-        """Remove whole documents within `metadata_filter`; unknown ids are skipped. Returns the chunks removed."""
-        raise self._lacks("replace")
-
-    async def delete_by_filter(self, collection: str, metadata_filter: FilterLike) -> list[str]:
-        """Remove whole documents whose document metadata matches. Returns their ids, sorted."""
-        raise self._lacks("fetch")
-
-    async def retrieve(self, collection: str, request: RetrieveRequest) -> list[VectorSearchResult]:
-        """Semantic and keyword search, ranked by `request.rank`, over one state of the collection."""
-        raise self._lacks("fetch")
-
-    async def fetch(
-        self,
-        collection: str,
-        keys: Sequence[ChunkKey],
-        metadata_filter: FilterLike | None = None,
-        *,
-        with_vectors: bool = False,
-    ) -> list[VectorRecord]:
-        """Exact chunks, in the order of `keys`; missing ones are left out."""
-        raise self._lacks("fetch")
-
-    async def list_chunks(
-        self,
-        collection: str,
-        document_id: str,
-        *,
-        offset: int = 0,
-        limit: int = 30,
-        metadata_filter: FilterLike | None = None,
-        with_vectors: bool = False,
-    ) -> list[VectorRecord]:
-        """Chunks of one document with ``offset <= chunk_index < offset + limit``, by (scope, chunk index)."""
-        raise self._lacks("fetch")
-
-    async def count(self, collection: str, metadata_filter: FilterLike | None = None) -> int:
-        """Number of chunks whose own metadata matches."""
-        raise self._lacks("fetch")
-
-    def iterate(
-        self, collection: str, metadata_filter: FilterLike | None = None, *, batch_size: int = 500
-    ) -> AsyncIterator[VectorRecord]:
-        """Every record with its vector, by (scope, document id, chunk index), in bounded memory."""
-        raise self._lacks("iterate")
-
     async def ping(self) -> StoreHealth:
         """Whether the store answers, for `agent-rag doctor`."""
         return StoreHealth(ok=True)
-
-    def _lacks(self, capability: Capability) -> NotImplementedError:
-        return NotImplementedError(f"{type(self).__name__} does not have the capability {capability!r}")

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from ..documents import DocumentSummary, VectorRecord
 from ..errors import CollectionNotFoundError, ConfigurationError, DimensionMismatchError, ModelMismatchError
 from .base import VectorStoreBase
+from .native import NativeStoreBase
 
 __all__ = ["CopyReport", "copy_collection"]
 
@@ -37,14 +38,13 @@ async def copy_collection(
     Documents of the same scope and id in the target are replaced, so a copy that was interrupted can be run again.
 
     Args:
-        source, target: Entered stores with the capabilities ``iterate`` and ``replace``.
+        source, target: Entered stores.
         on_progress: Called with (chunks done, chunks in all).
 
     Raises: CollectionNotFoundError: no such collection. DimensionMismatchError, ModelMismatchError: the target
-        collection belongs to another model. ConfigurationError: a store lacks a capability.
+        collection belongs to another model. ConfigurationError: a store has the seven methods only.
     """
-    _check(source, "iterate")
-    _check(target, "replace")
+    source, target = _native(source), _native(target)
     started = time.monotonic()
     info = await source.collection_info(collection)
     if info is None:
@@ -88,7 +88,7 @@ def _document(record: VectorRecord) -> tuple[str, str]:
 
 
 async def _write(
-    target: VectorStoreBase,
+    target: NativeStoreBase,
     collection: str,
     batch: Sequence[list[VectorRecord]],
     summaries: dict[tuple[str, str], DocumentSummary],
@@ -105,6 +105,9 @@ async def _write(
         report.chunks += len(flat)
 
 
-def _check(store: VectorStoreBase, capability: str) -> None:
-    if capability not in store.capabilities:
-        raise ConfigurationError(f"{type(store).__name__} lacks {capability!r}, which copying needs")
+def _native(store: VectorStoreBase) -> NativeStoreBase:
+    if not isinstance(store, NativeStoreBase):
+        raise ConfigurationError(
+            f"{type(store).__name__} has the seven methods of VectorStoreBase only; copying needs a NativeStoreBase"
+        )
+    return store

@@ -1,30 +1,34 @@
-"""Bases of stores with all capabilities: what follows from the wider methods, and blocks that may be nested."""
+"""Bases of stores that do all a KnowledgeBase can use: what follows from the wider methods, and nested blocks."""
 
 from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from ..documents import DocumentSummary, VectorRecord, VectorSearchResult
+from ..documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
+from ..errors import ConfigurationError
 from ..filters import FilterLike
-from .base import NATIVE, Capability, RetrieveRequest, VectorStoreBase
+from .base import CollectionInfo, RetrieveRequest, VectorStoreBase
 from .engine.merging import Name, by_name, merged
 from .engine.records import existing, prepare_records
+
+__all__ = ["ConnectedStoreBase", "NativeStoreBase"]
 
 _EVERYTHING = 2**31 - 1
 
 
 class NativeStoreBase(VectorStoreBase):
-    """A store with all capabilities.
+    """A store that replaces documents atomically, keeps scopes apart, and takes the whole filter language.
 
-    Of the seed's seven methods `create_collection`, `has_collection`, `insert`, `delete` and `search` are made of
+    Of the seven methods `create_collection`, `has_collection`, `insert`, `delete` and `search` are made of
     `open_collection`, `collection_info`, `replace`, `delete_documents` and `retrieve`.
     """
 
-    capabilities: ClassVar[frozenset[Capability]] = NATIVE
+    keyword_search: bool = True
+    """Whether `retrieve` takes texts: BM25 over the tokens of `retrieval.lexical`."""
 
     async def create_collection(self, name: str, dimensions: int) -> None:
         await self.open_collection(name, dimensions)
@@ -77,9 +81,95 @@ class NativeStoreBase(VectorStoreBase):
         request = RetrieveRequest(vectors=[query_vector], limit=top_k, metadata_filter=metadata_filter)
         return await self.retrieve(collection, request)
 
-    def _without(self, *missing: Capability) -> None:
-        """Take from this object what its class promises."""
-        vars(self)["capabilities"] = self.capabilities - set(missing)
+    # --- what a store answers ---
+
+    @abstractmethod
+    async def open_collection(self, name: str, dimensions: int, *, fingerprint: str | None = None) -> CollectionInfo:
+        """Create the collection if it does not exist, and return what it is. `fingerprint` is recorded when new, or
+        when the collection has none yet. Comparing is the caller's part."""
+
+    @abstractmethod
+    async def collection_info(self, name: str) -> CollectionInfo | None:
+        """None when the collection does not exist."""
+
+    @abstractmethod
+    async def list_collections(self) -> list[str]:
+        """Names, sorted."""
+
+    @abstractmethod
+    async def replace(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        *,
+        scope: str = "",
+    ) -> int:
+        """Publish whole documents: what was stored under their ids in `scope` is gone, and `records` are there.
+
+        A reader sees the old version or the new one of a document, never a mixture and never neither; two concurrent
+        writers leave exactly one version; a crash leaves one whole version.
+
+        Args:
+            documents: One summary per document; `list_documents` gives it back. Its scope is `scope`.
+            records: All chunks of these documents. Their scope is `scope`.
+
+        Returns: Number of chunks that were there before.
+        Raises: ValueError: a document id occurs twice, or a record belongs to none of `documents`.
+        """
+
+    @abstractmethod
+    async def delete_documents(
+        self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None
+    ) -> int:
+        """Remove whole documents within `metadata_filter`; unknown ids are skipped. Returns the chunks removed."""
+
+    @abstractmethod
+    async def delete_by_filter(self, collection: str, metadata_filter: FilterLike) -> list[str]:
+        """Remove whole documents whose document metadata matches. Returns their ids, sorted."""
+
+    @abstractmethod
+    async def retrieve(self, collection: str, request: RetrieveRequest) -> list[VectorSearchResult]:
+        """Semantic and keyword search, ranked by `request.rank`, over one state of the collection."""
+
+    @abstractmethod
+    async def fetch(
+        self,
+        collection: str,
+        keys: Sequence[ChunkKey],
+        metadata_filter: FilterLike | None = None,
+        *,
+        with_vectors: bool = False,
+    ) -> list[VectorRecord]:
+        """Exact chunks, in the order of `keys`; missing ones are left out."""
+
+    @abstractmethod
+    async def list_chunks(
+        self,
+        collection: str,
+        document_id: str,
+        *,
+        offset: int = 0,
+        limit: int = 30,
+        metadata_filter: FilterLike | None = None,
+        with_vectors: bool = False,
+    ) -> list[VectorRecord]:
+        """Chunks of one document with ``offset <= chunk_index < offset + limit``, by (scope, chunk index)."""
+
+    @abstractmethod
+    async def count(self, collection: str, metadata_filter: FilterLike | None = None) -> int:
+        """Number of chunks whose own metadata matches."""
+
+    @abstractmethod
+    def iterate(
+        self, collection: str, metadata_filter: FilterLike | None = None, *, batch_size: int = 500
+    ) -> AsyncIterator[VectorRecord]:
+        """Every record with its vector, by (scope, document id, chunk index), in bounded memory."""
+
+    def _check_keyword_search(self, request: RetrieveRequest) -> None:
+        """Raises: ConfigurationError: texts are asked of a store without keyword search."""
+        if request.texts and not self.keyword_search:
+            raise ConfigurationError(f"{type(self).__name__} was made with keyword=False; it finds by vectors only")
 
 
 class ConnectedStoreBase(NativeStoreBase):

@@ -1,17 +1,18 @@
-"""A third-party store with only the seed's seven methods, seen through the full contract."""
+"""A third-party store with the seven methods only, as a KnowledgeBase uses it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 from ..documents import ChunkKey, DocumentSummary, Signals, VectorRecord, VectorSearchResult
-from ..errors import StoreError
+from ..errors import ConfigurationError, StoreError
 from ..filters import And, Condition, Filter, FilterLike, as_filter, matches
-from .base import Capability, CollectionInfo, RetrieveRequest, Scored, VectorStoreBase
+from .base import CollectionInfo, RetrieveRequest, Scored, VectorStoreBase
+from .native import NativeStoreBase
 
 _SCOPED = re.compile(r"scope:([0-9a-f]{16}):", re.ASCII)
 _STATE = "_agent_rag"
@@ -19,21 +20,18 @@ _BATCH = 500
 _OVER_FETCH = 10
 
 
-class SeedStoreAdapter(VectorStoreBase):
-    """Calls the wrapped store with the seed's arguments only.
+class SevenMethodAdapter(NativeStoreBase):
+    """Calls the wrapped store with the arguments of the seven methods only.
 
     Scopes are kept apart by the document id that is stored; replacing is delete, then insert, and so not atomic; the
     part of a filter that is not equality is applied to what the store returned.
     """
 
-    capabilities: ClassVar[frozenset[Capability]] = frozenset({"filter", "scope"})
+    keyword_search = False
 
     def __init__(self, store: VectorStoreBase, dimensions: int) -> None:
         self._store = store
         self._dimensions = dimensions
-
-    def _lacks(self, capability: Capability) -> NotImplementedError:
-        return self._store._lacks(capability)
 
     async def create_collection(self, name: str, dimensions: int) -> None:
         await self._store.create_collection(name, dimensions)
@@ -53,7 +51,7 @@ class SeedStoreAdapter(VectorStoreBase):
         # Such a store cannot tell its size; a wrong one fails in the store.
         return CollectionInfo(name=name, dimensions=self._dimensions) if await self.has_collection(name) else None
 
-    async def insert(self, collection: str, records: list[VectorRecord]) -> None:
+    async def insert(self, collection: str, records: Sequence[VectorRecord]) -> None:
         stored = [
             record.model_copy(update={"document_id": _encode(record.scope, record.document_id)}) for record in records
         ]
@@ -88,11 +86,11 @@ class SeedStoreAdapter(VectorStoreBase):
         return found
 
     async def search(
-        self, collection: str, query_vector: list[float], top_k: int = 5, metadata_filter: Any = None
+        self, collection: str, query_vector: Sequence[float], top_k: int = 5, metadata_filter: Any = None
     ) -> list[VectorSearchResult]:
         equalities, rest = _split(as_filter(metadata_filter))
         wanted = top_k if rest is None else top_k * _OVER_FETCH
-        answered = await self._store.search(collection, query_vector, top_k=wanted, metadata_filter=equalities)
+        answered = await self._store.search(collection, list(query_vector), top_k=wanted, metadata_filter=equalities)
         kept = [_decode_result(result) for result in answered if rest is None or matches(rest, result.chunk.metadata)]
         return kept[:top_k]
 
@@ -100,7 +98,7 @@ class SeedStoreAdapter(VectorStoreBase):
         found: dict[ChunkKey, VectorSearchResult] = {}
         rankings = []
         for vector in request.vectors:
-            hits = await self.search(collection, list(vector), request.candidates, request.metadata_filter)
+            hits = await self.search(collection, vector, request.candidates, request.metadata_filter)
             rankings.append([Scored(hit.key, hit.score) for hit in hits])
             for hit in hits:
                 if hit.key not in found or hit.score > found[hit.key].score:
@@ -112,15 +110,63 @@ class SeedStoreAdapter(VectorStoreBase):
             for key, score in ranked[: request.limit]
         ]
 
-    async def list_documents(self, collection: str, metadata_filter: Any = None) -> list[DocumentSummary]:
+    async def list_documents(
+        self,
+        collection: str,
+        metadata_filter: FilterLike | None = None,
+        *,
+        document_ids: Sequence[str] | None = None,
+    ) -> list[DocumentSummary]:
         parsed = as_filter(metadata_filter)
         listed = await self._store.list_documents(collection, metadata_filter=_split(parsed)[0])
         summaries = [_decode_summary(summary) for summary in listed]
-        kept = [summary for summary in summaries if parsed is None or matches(parsed, summary.metadata)]
+        wanted = None if document_ids is None else set(document_ids)
+        kept = [
+            summary
+            for summary in summaries
+            if (wanted is None or summary.document_id in wanted)
+            and (parsed is None or matches(parsed, summary.metadata))
+        ]
         return sorted(kept, key=lambda summary: (summary.scope, summary.document_id))
 
     async def count(self, collection: str, metadata_filter: FilterLike | None = None) -> int:
         return sum(summary.chunk_count for summary in await self.list_documents(collection, metadata_filter))
+
+    async def list_collections(self) -> list[str]:
+        self._refuse("list its collections")
+
+    async def fetch(
+        self,
+        collection: str,
+        keys: Sequence[ChunkKey],
+        metadata_filter: FilterLike | None = None,
+        *,
+        with_vectors: bool = False,
+    ) -> list[VectorRecord]:
+        self._refuse("give chunks by their id")
+
+    async def list_chunks(
+        self,
+        collection: str,
+        document_id: str,
+        *,
+        offset: int = 0,
+        limit: int = 30,
+        metadata_filter: FilterLike | None = None,
+        with_vectors: bool = False,
+    ) -> list[VectorRecord]:
+        self._refuse("list the chunks of a document")
+
+    def iterate(
+        self, collection: str, metadata_filter: FilterLike | None = None, *, batch_size: int = 500
+    ) -> AsyncIterator[VectorRecord]:
+        self._refuse("give all its records")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise ConfigurationError(
+            f"{type(self._store).__name__} has the seven methods of VectorStoreBase only, so it cannot {what}; "
+            "a subclass of NativeStoreBase can"
+        )
 
     async def _remove(self, collection: str, stored_ids: Sequence[str]) -> int:
         counts = {

@@ -1,4 +1,4 @@
-"""MemoryStore passes the contract of all capabilities, and more that only it promises."""
+"""MemoryStore passes the whole contract, and more that only it promises."""
 
 import asyncio
 import json

@@ -13,7 +13,7 @@ import pytest
 from agent_rag.errors import ConfigurationError, StoreError, StoreLockedError
 from agent_rag.filters import F, matches
 from agent_rag.stores import MemoryStore
-from agent_rag.stores.base import NATIVE, RetrieveRequest
+from agent_rag.stores.base import RetrieveRequest
 from agent_rag.testing import StoreContract, assert_congruent, record
 from agent_rag.testing.records import document
 from agent_rag.testing.store_contract import MakeStore
@@ -41,9 +41,9 @@ class TestMilvusLite(StoreContract):
 
 
 class TestMilvusLiteWithoutKeyword(StoreCore, StoreRetrieve):
-    """``keyword=False`` takes the capability from the object."""
+    """``keyword=False`` takes keyword search from the object."""
 
-    capabilities = NATIVE - {"keyword"}
+    keyword_search = False
     persistent = True
 
     @pytest.fixture
@@ -251,7 +251,7 @@ async def test_a_collection_without_words_says_so_to_other_stores(tmp_path: Path
         await store.replace("c", [document("a")], [record("a", n, text="pear") for n in range(3)])
         await store.insert("none", [record("a", text="pear", vector=())])
 
-        with pytest.raises(NotImplementedError, match="keyword"):
+        with pytest.raises(ConfigurationError, match="keyword"):
             await store.retrieve("c", RetrieveRequest(texts=["pear"]))
 
     async with MilvusLiteStore(path) as store:

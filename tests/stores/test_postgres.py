@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 from agent_rag.stores import PostgresStore
-from agent_rag.stores.base import NATIVE
 from agent_rag.testing import StoreContract
 from agent_rag.testing.store_contract import MakeStore
 from agent_rag.testing.store_contract.core import StoreCore
@@ -89,9 +88,9 @@ class TestCodes(PostgresContract):
 
 
 class TestWithoutKeyword(StoreCore, StoreRetrieve):
-    """``keyword=False`` takes the capability from the object."""
+    """``keyword=False`` takes keyword search from the object."""
 
-    capabilities = NATIVE - {"keyword"}
+    keyword_search = False
 
     @pytest.fixture
     def make_store(self, pgvector_dsn: str, table: str) -> MakeStore:

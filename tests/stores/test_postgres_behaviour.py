@@ -491,8 +491,8 @@ async def test_a_collection_without_words_says_so(dsn: str, table: str) -> None:
         await plain.insert("plain", [record("a", text="pear")])
         await plain.insert("full", [record("a", text="pear")])
 
-        assert "keyword" not in plain.capabilities
-        assert "keyword" in PostgresStore.capabilities
+        assert not plain.keyword_search
+        assert PostgresStore.keyword_search
         with pytest.raises(ConfigurationError, match="keyword=False"):
             await full.retrieve("plain", RetrieveRequest(texts=["pear"]))
         assert len(await full.retrieve("full", RetrieveRequest(texts=["pear"]))) == 1

@@ -18,7 +18,7 @@ import pytest
 from agent_rag import errors
 from agent_rag.documents import VectorRecord
 from agent_rag.filters import F
-from agent_rag.stores.base import NATIVE, RetrieveRequest
+from agent_rag.stores.base import RetrieveRequest
 from agent_rag.stores.qdrant import QdrantStore, edge
 from agent_rag.testing import StoreContract
 from agent_rag.testing.records import document, record
@@ -51,9 +51,9 @@ class TestQdrantMemory(StoreContract):
 
 
 class TestQdrantWithoutKeyword(StoreCore, StoreRecords, StoreRetrieve, StoreReplace):
-    """``keyword=False`` takes the capability from the object."""
+    """``keyword=False`` takes keyword search from the object."""
 
-    capabilities = NATIVE - {"keyword"}
+    keyword_search = False
     persistent = True
 
     @pytest.fixture
@@ -582,7 +582,7 @@ async def test_a_collection_without_words_says_so_when_opened_with_them(tmp_path
     async with QdrantStore(path=tmp_path, keyword=False) as store:
         await store.create_collection("c", 4)
         await store.insert("c", [record("a", text="pear")])
-        with pytest.raises(NotImplementedError, match="keyword"):
+        with pytest.raises(errors.ConfigurationError, match="keyword"):
             await store.retrieve("c", RetrieveRequest(texts=["pear"]))
     async with QdrantStore(path=tmp_path) as store:
         await store.insert("c", [record("b", text="pear")])
@@ -590,7 +590,7 @@ async def test_a_collection_without_words_says_so_when_opened_with_them(tmp_path
         with pytest.raises(errors.ConfigurationError, match="'c' was created with keyword=False"):
             await store.retrieve("c", RetrieveRequest(vectors=[EAST], texts=["pear"], rank=lambda *_: []))
         assert len(await store.search("c", EAST)) == 2
-        assert "keyword" in store.capabilities
+        assert store.keyword_search
 
 
 async def test_a_store_without_keyword_search_keeps_words_of_others_fresh(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from qdrant_client import AsyncQdrantClient, models
 
 from agent_rag import KnowledgeBase, errors
 from agent_rag.documents import VectorRecord
-from agent_rag.stores.base import NATIVE, RetrieveRequest, Scored, VectorStoreBase
+from agent_rag.stores.base import RetrieveRequest, Scored, VectorStoreBase
 from agent_rag.stores.qdrant import QdrantStore
 from agent_rag.stores.qdrant.publisher import Publisher
 from agent_rag.stores.qdrant.view import View
@@ -76,9 +76,9 @@ class TestQdrantServer(StoreContract):
 
 
 class TestQdrantServerWithoutKeyword(StoreCore, StoreRetrieve):
-    """``keyword=False`` takes the capability from the object."""
+    """``keyword=False`` takes keyword search from the object."""
 
-    capabilities = NATIVE - {"keyword"}
+    keyword_search = False
     persistent = True
     shared = True
 
@@ -296,7 +296,7 @@ async def test_a_collection_without_words_says_so_to_other_stores(server: Qdrant
         made = await client.get_collection("c")
         stored, _ = await client.scroll("c", with_vectors=True)
 
-        with pytest.raises(NotImplementedError, match="keyword"):
+        with pytest.raises(errors.ConfigurationError, match="keyword"):
             await plain.retrieve("c", RetrieveRequest(texts=["pear"]))
         with pytest.raises(errors.ConfigurationError, match="'c' was created with keyword=False"):
             await full.retrieve("c", RetrieveRequest(texts=["pear"]))
@@ -318,7 +318,7 @@ async def test_a_store_without_keyword_search_keeps_words_of_others_fresh(server
 
 
 async def test_a_knowledge_base_without_keyword_search_is_semantic(server: QdrantServer) -> None:
-    """Its default mode follows the store's capabilities."""
+    """Its default mode follows what the store can."""
     async with QdrantStore(url=server.url, keyword=False) as store:
         knowledge = KnowledgeBase("docs", "Fruit.", HashEmbedding(), store, "c")
         await knowledge.insert_document([record(text="pears are fruit").chunk], "a")

@@ -2,14 +2,15 @@
 
 import pytest
 
-from agent_rag.stores.seven import SeedStoreAdapter
+from agent_rag.errors import ConfigurationError
+from agent_rag.stores.seven import SevenMethodAdapter
 from agent_rag.testing import SevenMethodStore, StoreContract, record
 
 
 class TestSevenMethodStore(StoreContract):
-    """No capability is declared, so only the core level runs."""
+    """It is no NativeStoreBase, so only the core level runs."""
 
-    capabilities = frozenset()
+    native = False
     persistent = True
     max_loop_pause_s = 1.0  # a fake in plain Python, without threads
 
@@ -33,7 +34,7 @@ async def test_more_than_the_seeds_arguments_is_a_type_error() -> None:
 
 async def test_what_it_lacks_is_said_in_its_own_name() -> None:
     """The wrapper that a KnowledgeBase puts around it is not what the user knows."""
-    wrapped = SeedStoreAdapter(SevenMethodStore(), 4)
+    wrapped = SevenMethodAdapter(SevenMethodStore(), 4)
 
-    with pytest.raises(NotImplementedError, match="SevenMethodStore does not have the capability 'fetch'"):
+    with pytest.raises(ConfigurationError, match="SevenMethodStore has the seven methods of VectorStoreBase only"):
         await wrapped.list_collections()

@@ -7,11 +7,11 @@ from agent_rag.testing import StoreContract, assert_congruent
 
 
 class Seven(StoreContract):
-    capabilities = frozenset()
+    native = False
 
 
-class Keywords(StoreContract):
-    capabilities = frozenset({"fetch", "keyword"})
+class Vectors(StoreContract):
+    keyword_search = False
     persistent = True
 
 
@@ -24,17 +24,16 @@ def collected(contract: type[StoreContract]) -> set[str]:
 
 
 def test_only_declared_levels_are_collected() -> None:
-    """A store without capabilities has the core tests; each capability and promise adds its own."""
-    core, some, full = collected(Seven), collected(Keywords), collected(Everything)
+    """A store with seven methods has the core tests; each promise adds its own."""
+    core, some, full = collected(Seven), collected(Vectors), collected(Everything)
 
     assert core < some < full
     assert "test_scores_are_cosines" in core
-    assert "test_scores_are_bm25" in some - core
+    assert "test_scores_are_bm25" in full - some
     assert "test_data_are_there_after_reopening" in some - core
     assert "test_fetch_keeps_the_order_of_the_keys" in some - core
-    # Needs "replace" as well.
     assert "test_statistics_are_live_after_replacing" in full - some
-    assert "test_every_operator_agrees_with_the_reference" in full - some
+    assert "test_every_operator_agrees_with_the_reference" in some - core
     assert "test_a_server_that_is_gone_is_unavailable" in full - some
 
 
@@ -42,17 +41,18 @@ def test_a_subclass_may_promise_more_than_its_parent() -> None:
     """What a parent hid comes back."""
 
     class Grown(Seven):
-        capabilities = frozenset({"fetch", "keyword"})
+        native = True
+        keyword_search = False
         persistent = True
 
-    assert collected(Grown) == collected(Keywords)
+    assert collected(Grown) == collected(Vectors)
 
 
 def test_a_test_that_the_subclass_defines_stays() -> None:
     """Also under the name of one that is hidden."""
 
     class Own(StoreContract):
-        capabilities = frozenset()
+        native = False
 
         async def test_scores_are_bm25(self) -> None: ...
 

@@ -143,8 +143,7 @@ class EngineStore(ConnectedStoreBase):
     # --- reading ---
 
     async def retrieve(self, collection: str, request: RetrieveRequest) -> list[VectorSearchResult]:
-        if request.texts and "keyword" not in self.capabilities:
-            raise self._lacks("keyword")
+        self._check_keyword_search(request)
         return await self._engine.retrieve(collection, request)
 
     async def list_documents(

@@ -28,7 +28,7 @@ _QUICK_CHARACTERS = 30_000
 
 
 class MemoryStore(NativeStoreBase):
-    """Exact search over vectors in memory, BM25 with live statistics, every capability. Lost at exit.
+    """Exact search over vectors in memory, BM25 with live statistics. Lost at exit.
 
     Closing keeps the data, and entering again shows them; blocks may be nested. Safe for concurrent tasks and threads:
     a reader sees the state before or after a write.

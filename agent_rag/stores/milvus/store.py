@@ -72,7 +72,7 @@ class MilvusLiteStore(EngineStore):
         self._where = redact(place)
         super().__init__(LiteEngine(self, options) if options.is_local else MilvusEngine(self, options))
         if not keyword:
-            self._without("keyword")
+            self.keyword_search = False
 
     def __repr__(self) -> str:
         return f"MilvusLiteStore({self._where!r})"

@@ -132,7 +132,7 @@ class PostgresStore(ConnectedStoreBase):
         """As searches last saw them, to guess the best settings."""
         self._frequencies = FrequencyCache()
         if not keyword:
-            self._without("keyword")
+            self.keyword_search = False
 
     @classmethod
     def embedded(cls, path: str | Path, **options: Any) -> Self:
@@ -242,8 +242,7 @@ class PostgresStore(ConnectedStoreBase):
     # --- reading ---
 
     async def retrieve(self, collection: str, request: RetrieveRequest) -> list[VectorSearchResult]:
-        if request.texts and "keyword" not in self.capabilities:
-            raise self._lacks("keyword")
+        self._check_keyword_search(request)
 
         search = Search(
             request, self._schema.extension, self._tuning, self._frequencies, seen=self._seen.get(collection)

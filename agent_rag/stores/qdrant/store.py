@@ -118,7 +118,7 @@ class QdrantStore(EngineStore):
             engine = EdgeEngine(self, folder, distance, keyword=keyword, cache_bytes=cache_mb << 20)
             super().__init__(engine)
         if not keyword:
-            self._without("keyword")
+            self.keyword_search = False
 
     def __repr__(self) -> str:
         return f"QdrantStore({self._where!r})"

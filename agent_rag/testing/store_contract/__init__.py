@@ -5,15 +5,15 @@ A backend's test file is a fixture and what only it has::
     from agent_rag.testing import StoreContract
 
     class TestMyStore(StoreContract):
-        capabilities = MyStore.capabilities   # frozenset() for the seed's seven methods only
+        native = False       # the seven methods of VectorStoreBase only; True for a NativeStoreBase
         persistent = True
 
         @pytest.fixture
         def make_store(self, tmp_path):
             return lambda: MyStore(tmp_path / "data")
 
-`StoreFixtures` lists the attributes and fixtures to set. A level runs for each declared capability, and a capability
-that is not declared must answer NotImplementedError.
+`StoreFixtures` lists the attributes and fixtures to set. What the class promises decides which
+tests run; what it promises wrongly is one failure.
 
 What the levels pin down beyond the docstrings of `VectorStoreBase`:
 

@@ -12,9 +12,11 @@ import pytest
 import pytest_asyncio
 
 from ...documents import ChunkKey, VectorRecord, VectorSearchResult
-from ...stores.base import NATIVE, Capability, RetrieveRequest, VectorStoreBase
+from ...stores.base import RetrieveRequest, VectorStoreBase
+from ...stores.native import NativeStoreBase
 
-MakeStore = Callable[[], VectorStoreBase]
+MakeStore = Callable[[], Any]
+"""Makes the store under test; tests of its level call what a `NativeStoreBase` or a `VectorStoreBase` has."""
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 DIMENSIONS = 4
@@ -22,7 +24,7 @@ EAST, NORTH, UP, WEST = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1
 
 
 def when(*conditions: str) -> Callable[[Test], Test]:
-    """Collect a test only where the contract class has all `conditions`: capabilities, or attributes that are true."""
+    """Collect a test only where the contract class has all `conditions`: attributes that are true."""
 
     def mark(test: Test) -> Test:
         test.__dict__["_needs"] = conditions
@@ -31,13 +33,18 @@ def when(*conditions: str) -> Callable[[Test], Test]:
     return mark
 
 
+_PROMISES = ("native", "keyword_search", "persistent", "shared", "has_unavailable")
+
+
 class StoreFixtures:
     """What a backend's test class sets. Only `make_store` is required."""
 
     pytestmark = pytest.mark.asyncio
 
-    capabilities: ClassVar[frozenset[Capability]] = NATIVE
-    """Levels to run; must be the store's own `capabilities`."""
+    native: ClassVar[bool] = True
+    """The store is a `NativeStoreBase`. False: it has the seven methods only, and only the core level runs."""
+    keyword_search: ClassVar[bool] = True
+    """As the store's own `keyword_search`, where it is native."""
     persistent: ClassVar[bool] = False
     """A store made by `make_store` after another one was closed shows the same data."""
     shared: ClassVar[bool] = False
@@ -68,7 +75,7 @@ class StoreFixtures:
         """Hide the tests of what the store does not promise: pytest collects no attribute that is None. Hidden, not
         skipped, since nothing is missing."""
         super().__init_subclass__(**options)
-        met = {*cls.capabilities, *(name for name in ("persistent", "shared", "has_unavailable") if getattr(cls, name))}
+        met = {name for name in _PROMISES if getattr(cls, name)}
         tests = _inherited_tests(cls)
         for name, (level, test) in tests.items():
             wanted = (*level, *getattr(test, "_needs", ()))
@@ -88,13 +95,26 @@ class StoreFixtures:
     @pytest_asyncio.fixture
     async def store(self, make_store: MakeStore) -> AsyncIterator[VectorStoreBase]:
         """An open store."""
-        async with make_store() as store:
+        store = make_store()
+        if (fault := self.misdeclared(store)) is not None:
+            pytest.skip(fault)
+        async with store:
             yield store
 
     @pytest.fixture
     def collection(self) -> str:
         """A new name, since a server may be used by many tests."""
         return f"c{uuid.uuid4().hex[:16]}"
+
+    def misdeclared(self, store: VectorStoreBase) -> str | None:
+        """What the test class says of its store and is not so; then one test fails and the others are skipped."""
+        name, mine = type(store).__name__, type(self).__name__
+        if isinstance(store, NativeStoreBase) != self.native:
+            kind = "is a NativeStoreBase" if not self.native else "is no NativeStoreBase"
+            return f"{name} {kind}: set `native = {not self.native}` in {mine}"
+        if isinstance(store, NativeStoreBase) and store.keyword_search != self.keyword_search:
+            return f"{name} has keyword_search={store.keyword_search}: set it in {mine}"
+        return None
 
     async def settle(self, store: VectorStoreBase, collection: str) -> None:
         """Called between writes and reads. Override it where the engine can be told to refresh."""
@@ -115,7 +135,7 @@ class StoreFixtures:
         await self.settle(store, collection)
 
     async def keyword(
-        self, store: VectorStoreBase, collection: str, text: str, *, limit: int = 100, metadata_filter: Any = None
+        self, store: NativeStoreBase, collection: str, text: str, *, limit: int = 100, metadata_filter: Any = None
     ) -> list[VectorSearchResult]:
         """Keyword hits."""
         request = RetrieveRequest(texts=[text], limit=limit, candidates=limit, metadata_filter=metadata_filter)

@@ -1,49 +1,25 @@
-"""The core level: the seed's seven methods, called with the seed's arguments."""
+"""The core level: the seven methods, called with their own arguments only."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from typing import Any
 
 import pytest
 
 from ...documents import VectorSearchResult
 from ...errors import CollectionNotFoundError, DimensionMismatchError, StoreClosedError, StoreUnavailableError
-from ...stores.base import RetrieveRequest, VectorStoreBase
-from ..records import document, record
+from ...stores.base import VectorStoreBase
+from ..records import record
 from .base import DIMENSIONS, EAST, NORTH, UP, WEST, MakeStore, StoreFixtures, ids, when
 
 
 class StoreCore(StoreFixtures):
     """Collections, scores, order, errors."""
 
-    async def test_the_levels_run_are_the_declared_capabilities(self, store: VectorStoreBase) -> None:
-        """The test class runs exactly the levels that the store declares."""
-        assert store.capabilities == self.capabilities
-
-    async def test_an_undeclared_capability_is_not_implemented(self, store: VectorStoreBase, collection: str) -> None:
-        """Methods of a capability that is not declared raise NotImplementedError (list_chunks, which the seed has as
-        an option, may work)."""
-        await store.create_collection(collection, DIMENSIONS)
-        calls: list[tuple[str, Any]] = [
-            ("keyword", lambda: store.retrieve(collection, RetrieveRequest(texts=["a"]))),
-            ("replace", lambda: store.replace(collection, [document()], [record()])),
-            ("replace", lambda: store.delete_documents(collection, ["a"])),
-            ("fetch", lambda: store.open_collection(collection, DIMENSIONS)),
-            ("fetch", lambda: store.collection_info(collection)),
-            ("fetch", lambda: store.list_collections()),
-            ("fetch", lambda: store.delete_by_filter(collection, {"a": 1})),
-            ("fetch", lambda: store.retrieve(collection, RetrieveRequest(vectors=[EAST]))),
-            ("fetch", lambda: store.fetch(collection, [])),
-            ("fetch", lambda: store.count(collection)),
-            ("iterate", lambda: anext(aiter(store.iterate(collection)))),
-        ]
-
-        for capability, call in calls:
-            if capability not in self.capabilities:
-                with pytest.raises(NotImplementedError):
-                    await call()
+    async def test_the_test_class_says_what_the_store_is(self, make_store: MakeStore) -> None:
+        """`native` and `keyword_search` of the test class are those of the store."""
+        assert (fault := self.misdeclared(make_store())) is None, fault
 
     async def test_a_collection_exists_from_creation_to_deletion(self, store: VectorStoreBase, collection: str) -> None:
         """Creating twice and deleting twice are harmless; positions and names of arguments are the seed's."""

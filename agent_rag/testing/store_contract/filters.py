@@ -11,9 +11,9 @@ import pytest
 
 from ...errors import FilterError
 from ...filters import F, Filter, FilterLike, matches
-from ...stores.base import VectorStoreBase
+from ...stores.native import NativeStoreBase
 from ..records import record
-from .base import EAST, NORTH, StoreFixtures, when
+from .base import EAST, NORTH, StoreFixtures
 
 SCALARS: list[Any] = [
     None, True, False, 0, 1, -1, 1.0, 1.5, 2.5, 10, 9, 2**53, 2**53 + 1, 2**70, 1e300, "", "a", "b", "A", "1", "true",
@@ -68,19 +68,19 @@ def random_filter(rng: random.Random, depth: int = 2) -> Filter:
 class StoreFilters(StoreFixtures):
     """The filter language."""
 
-    level: ClassVar[tuple[str, ...]] = ("filter",)
+    level: ClassVar[tuple[str, ...]] = ("native",)
 
     async def matching(
-        self, store: VectorStoreBase, collection: str, rows: list[dict[str, Any]], where: FilterLike
+        self, store: NativeStoreBase, collection: str, rows: list[dict[str, Any]], where: FilterLike
     ) -> list[int]:
         """Numbers of the rows that a search returns; each row is a document of one chunk."""
         hits = await store.search(collection, list(EAST), len(rows) + 1, where)
         return sorted(int(hit.document_id) for hit in hits)
 
-    async def fill_rows(self, store: VectorStoreBase, collection: str, rows: list[dict[str, Any]]) -> None:
+    async def fill_rows(self, store: NativeStoreBase, collection: str, rows: list[dict[str, Any]]) -> None:
         await self.fill(store, collection, [record(str(n), metadata=row) for n, row in enumerate(rows)])
 
-    async def test_every_operator_agrees_with_the_reference(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_every_operator_agrees_with_the_reference(self, store: NativeStoreBase, collection: str) -> None:
         """Random filters over random metadata give the rows that `matches` gives, in search, listing and count."""
         rng = random.Random(20240501)
         rows = [random_metadata(rng) for _ in range(60)]
@@ -94,10 +94,10 @@ class StoreFilters(StoreFixtures):
             if number % 3 == 0:
                 listed = await store.list_documents(collection, where)
                 assert sorted(int(summary.document_id) for summary in listed) == expected, f"list {number}: {where}"
-            if number % 3 == 1 and "fetch" in self.capabilities:
+            if number % 3 == 1:
                 assert await store.count(collection, where) == len(expected), f"count {number}: {where}"
 
-    async def test_each_value_finds_itself(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_each_value_finds_itself(self, store: NativeStoreBase, collection: str) -> None:
         """Equality with each kind of value in each field gives exactly the rows that `matches` gives."""
         rows: list[dict[str, Any]] = [{field: value} for value in SCALARS for field in ("year", 'quo"te')]
         rows += [{field: "a"} for field in FIELDS]
@@ -108,7 +108,7 @@ class StoreFilters(StoreFixtures):
             expected = [n for n, row in enumerate(rows) if matches(where, row)]
             assert await self.matching(store, collection, rows, where) == expected, where
 
-    async def test_lists_are_searched_by_item(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_lists_are_searched_by_item(self, store: NativeStoreBase, collection: str) -> None:
         """contains, contains_any and contains_all look into lists of text and of numbers, and AND narrows."""
         rows: list[dict[str, Any]] = [
             {"tags": ["a", "b"], "years": [2019, 2020], "year": 1},
@@ -135,7 +135,7 @@ class StoreFilters(StoreFixtures):
         for where, numbers in expected:
             assert await self.matching(store, collection, rows, where) == numbers, where
 
-    async def test_null_true_and_missing_are_three_things(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_null_true_and_missing_are_three_things(self, store: NativeStoreBase, collection: str) -> None:
         """True is not 1 and not "true"; null matches is_null and exists; a missing field matches is_null, ne and
         not_in."""
         rows: list[dict[str, Any]] = [
@@ -162,7 +162,7 @@ class StoreFilters(StoreFixtures):
         for where, numbers in expected:
             assert await self.matching(store, collection, rows, where) == numbers, where
 
-    async def test_numbers_compare_as_numbers(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_numbers_compare_as_numbers(self, store: NativeStoreBase, collection: str) -> None:
         """10 is more than 9, as in no store that compares text; dates compare as moments, across zones."""
         rows: list[dict[str, Any]] = [
             {"n": 9},
@@ -179,7 +179,7 @@ class StoreFilters(StoreFixtures):
         assert await self.matching(store, collection, rows, F("d") <= "2024-05-01T10:00:00Z") == [4]
         assert await self.matching(store, collection, rows, F("d") > "2024-05-01T10:00:00Z") == [5]
 
-    async def test_values_and_fields_are_data(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_values_and_fields_are_data(self, store: NativeStoreBase, collection: str) -> None:
         """Quotes, brackets and expressions in values and field names never widen a filter."""
         rows: list[dict[str, Any]] = [{"tenant": "a"}, {"tenant": "b"}]
         await self.fill_rows(store, collection, rows)
@@ -191,7 +191,7 @@ class StoreFilters(StoreFixtures):
                 expected = [n for n, row in enumerate(rows) if matches(where, row)]
                 assert await self.matching(store, collection, rows, where) == expected, where
 
-    async def test_a_value_that_cannot_be_filtered_by_is_refused(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_value_that_cannot_be_filtered_by_is_refused(self, store: NativeStoreBase, collection: str) -> None:
         """Something that is no filter, or a value of no scalar type, raises FilterError."""
         await self.fill_rows(store, collection, [{}])
 
@@ -199,7 +199,7 @@ class StoreFilters(StoreFixtures):
             with pytest.raises(FilterError):
                 await store.search(collection, list(EAST), 5, where)
 
-    async def test_many_values_in_one_filter(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_many_values_in_one_filter(self, store: NativeStoreBase, collection: str) -> None:
         """Membership in a list of 1,000 values works."""
         rows = [{"n": n} for n in range(0, 3_000, 100)]
         await self.fill_rows(store, collection, rows)
@@ -207,7 +207,7 @@ class StoreFilters(StoreFixtures):
         assert await self.matching(store, collection, rows, F("n").in_(range(1_000))) == list(range(10))
         assert await self.matching(store, collection, rows, F("n").not_in(range(1_000))) == list(range(10, 30))
 
-    async def test_filters_see_what_an_overwrite_left(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_filters_see_what_an_overwrite_left(self, store: NativeStoreBase, collection: str) -> None:
         """After a chunk was overwritten, its old metadata match nothing."""
         await self.fill_rows(store, collection, [{"year": 2023, "tags": ["old"]}, {"year": 2023}])
 
@@ -218,7 +218,7 @@ class StoreFilters(StoreFixtures):
         assert await self.matching(store, collection, [{}, {}], F("tags").contains("old")) == []
         assert await self.matching(store, collection, [{}, {}], F("tags").contains("new")) == [0]
 
-    async def test_a_negation_does_not_bring_back_the_deleted(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_negation_does_not_bring_back_the_deleted(self, store: NativeStoreBase, collection: str) -> None:
         """What was deleted or overwritten takes no place in a search or count with a filter that it would match."""
         await self.fill_rows(store, collection, [{"n": n} for n in range(8)])
 
@@ -230,10 +230,9 @@ class StoreFilters(StoreFixtures):
         hits = await store.search(collection, list(EAST), 3, F("n") != 7)
         assert [hit.document_id for hit in hits] == ["5", "6", "4"]
         assert await self.matching(store, collection, [{}] * 8, F("x").exists(False)) == [4, 5, 6, 7]
-        if "fetch" in self.capabilities:
-            assert await store.count(collection, F("n") != 4) == 4
+        assert await store.count(collection, F("n") != 4) == 4
 
-    async def test_delete_is_bound_by_its_filter(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_delete_is_bound_by_its_filter(self, store: NativeStoreBase, collection: str) -> None:
         """`delete` with a filter removes the document only if its metadata match."""
         await self.fill(store, collection, [record("a", n, metadata={"tenant": "x"}) for n in range(3)])
 
@@ -246,8 +245,7 @@ class StoreFilters(StoreFixtures):
         assert [summary.chunk_count for summary in kept] == [3]
         assert await store.list_documents(collection) == []
 
-    @when("fetch")
-    async def test_whole_documents_are_deleted_by_filter(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_whole_documents_are_deleted_by_filter(self, store: NativeStoreBase, collection: str) -> None:
         """delete_by_filter removes the documents whose metadata match and gives their ids, sorted."""
         years = {"b": 2020, "a": 2021, "c": 2024}
         records = [record(name, n, metadata={"year": year}) for name, year in years.items() for n in range(2)]

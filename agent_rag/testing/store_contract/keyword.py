@@ -14,9 +14,10 @@ from ...content import Base64Source, DataBlock
 from ...documents import ChunkKey, VectorRecord, VectorSearchResult
 from ...filters import F
 from ...retrieval.lexical import tokenize
-from ...stores.base import RetrieveRequest, VectorStoreBase
+from ...stores.base import RetrieveRequest
+from ...stores.native import NativeStoreBase
 from ..records import document, record
-from .base import EAST, StoreFixtures, assert_same_hits, ids, when
+from .base import EAST, StoreFixtures, assert_same_hits, ids
 from .records import PIXEL
 from .retrieve import Recorder
 
@@ -49,10 +50,10 @@ def random_texts(rng: random.Random, count: int) -> list[str]:
 class StoreKeyword(StoreFixtures):
     """Keyword search through `retrieve`."""
 
-    level: ClassVar[tuple[str, ...]] = ("keyword", "fetch")
+    level: ClassVar[tuple[str, ...]] = ("native", "keyword_search")
 
     async def assert_bm25(
-        self, store: VectorStoreBase, collection: str, records: list[VectorRecord], rng: random.Random
+        self, store: NativeStoreBase, collection: str, records: list[VectorRecord], rng: random.Random
     ) -> None:
         """Random queries give the scores and the order of the naive computation over `records`."""
         texts = {item.key: item.chunk.indexed_text for item in records}
@@ -62,7 +63,7 @@ class StoreKeyword(StoreFixtures):
             actual = [(hit.key, hit.score) for hit in found]
             assert_same_hits(actual, naive_bm25(texts, query)[:30], tolerance=self.keyword_tolerance)
 
-    async def test_scores_are_bm25(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_scores_are_bm25(self, store: NativeStoreBase, collection: str) -> None:
         """The sum over the query's tokens of idf * tf / (tf + k1 (1 - b + b length / average)), best first."""
         rng = random.Random(1)
         records = [record(f"d{n:03}", text=text) for n, text in enumerate(random_texts(rng, 150))]
@@ -70,7 +71,7 @@ class StoreKeyword(StoreFixtures):
 
         await self.assert_bm25(store, collection, records, rng)
 
-    async def test_a_score_worked_by_hand(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_score_worked_by_hand(self, store: NativeStoreBase, collection: str) -> None:
         """Two chunks of 1 and 3 tokens, one query token that is in both.
 
         N = 2, df = 2: idf = ln(1 + .5 / 2.5) = .18232; average length 2. For a (tf 1, length 1):
@@ -84,7 +85,7 @@ class StoreKeyword(StoreFixtures):
         assert [hit.score for hit in hits] == pytest.approx([0.10418, 0.09990], rel=1e-4)
         assert [hit.signals.keyword for hit in hits] == [hit.score for hit in hits]
 
-    async def test_names_in_code_are_found_by_their_words(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_names_in_code_are_found_by_their_words(self, store: NativeStoreBase, collection: str) -> None:
         """camelCase and snake_case find each other, and words find both."""
         records = [record("camel", text="parseHttpHeader"), record("snake", text="parse_http_header")]
         await self.fill(store, collection, [*records, record("other", text="render page")])
@@ -93,7 +94,7 @@ class StoreKeyword(StoreFixtures):
             hits = await self.keyword(store, collection, query)
             assert {hit.key.document_id for hit in hits} == {"camel", "snake"}, query
 
-    async def test_statistics_are_live_after_deleting(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_statistics_are_live_after_deleting(self, store: NativeStoreBase, collection: str) -> None:
         """Deleted chunks count neither in document frequencies nor in the average length."""
         rng = random.Random(2)
         records = [record(f"d{n:03}", text=text) for n, text in enumerate(random_texts(rng, 120))]
@@ -105,7 +106,7 @@ class StoreKeyword(StoreFixtures):
 
         await self.assert_bm25(store, collection, [item for n, item in enumerate(records) if n % 5], rng)
 
-    async def test_statistics_are_live_after_overwriting(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_statistics_are_live_after_overwriting(self, store: NativeStoreBase, collection: str) -> None:
         """An overwritten text counts no more."""
         rng = random.Random(3)
         records = [record(f"d{n:03}", text=text) for n, text in enumerate(random_texts(rng, 60))]
@@ -117,8 +118,7 @@ class StoreKeyword(StoreFixtures):
 
         await self.assert_bm25(store, collection, [*changed, *records[30:]], rng)
 
-    @when("replace")
-    async def test_statistics_are_live_after_replacing(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_statistics_are_live_after_replacing(self, store: NativeStoreBase, collection: str) -> None:
         """What `replace` removed counts no more, with more and with fewer chunks than before."""
         rng = random.Random(4)
         texts = random_texts(rng, 120)
@@ -134,7 +134,7 @@ class StoreKeyword(StoreFixtures):
         left = [item for item in records if item.document_id not in ("d0", "d1")]
         await self.assert_bm25(store, collection, [*changed, *left], rng)
 
-    async def test_chunks_without_words_are_no_documents(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_chunks_without_words_are_no_documents(self, store: NativeStoreBase, collection: str) -> None:
         """A chunk without any token counts neither in the number of documents nor in the average length."""
         records = [record(f"d{n}", text=text) for n, text in enumerate(("pear plum", "pear", "...", "!?", "plum fig"))]
         await self.fill(store, collection, records)
@@ -144,7 +144,7 @@ class StoreKeyword(StoreFixtures):
         expected = naive_bm25({item.key: item.chunk.text for item in records}, "plum")
         assert_same_hits([(hit.key, hit.score) for hit in found], expected, tolerance=self.keyword_tolerance)
 
-    async def test_filters_and_scopes_do_not_change_the_scores(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_filters_and_scopes_do_not_change_the_scores(self, store: NativeStoreBase, collection: str) -> None:
         """Statistics are those of the collection, so a chunk scores the same for every reader."""
         records = [record(f"d{n}", text="pear " * (1 + n % 3) + "plum", metadata={"n": n % 2}) for n in range(10)]
         await self.fill(store, collection, records)
@@ -155,7 +155,7 @@ class StoreKeyword(StoreFixtures):
         assert len(filtered) == 5
         assert [hit.score for hit in filtered] == pytest.approx([everything[hit.key] for hit in filtered], rel=1e-6)
 
-    async def test_only_matches_are_returned(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_only_matches_are_returned(self, store: NativeStoreBase, collection: str) -> None:
         """No hit pads the result: none without a query token, none that fails the filter, none with score 0."""
         records = [record(f"d{n}", text="pear" if n < 3 else "plum", metadata={"n": n}) for n in range(5)]
         await self.fill(store, collection, records)
@@ -168,21 +168,21 @@ class StoreKeyword(StoreFixtures):
         assert all(hit.score > 0 for hit in (*hits, *filtered))
         assert await self.keyword(store, collection, "absent") == []
 
-    async def test_equal_scores_are_ordered_by_document(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_equal_scores_are_ordered_by_document(self, store: NativeStoreBase, collection: str) -> None:
         """Also where `limit` cuts them."""
         await self.fill(store, collection, [record(f"d{n:02}", text="pear") for n in reversed(range(30))])
 
         assert ids(await self.keyword(store, collection, "pear", limit=3)) == ["d00:0", "d01:0", "d02:0"]
         assert ids(await self.keyword(store, collection, "pear")) == [f"d{n:02}:0" for n in range(30)]
 
-    async def test_queries_without_words_find_nothing(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_queries_without_words_find_nothing(self, store: NativeStoreBase, collection: str) -> None:
         """Blank text and punctuation are no error; a query is cleaned as texts are."""
         await self.fill(store, collection, [record("a", text="pear and plum")])
 
         assert [await self.keyword(store, collection, text) for text in ("", "   ", "?!", "\x00")] == [[], [], [], []]
         assert ids(await self.keyword(store, collection, "pe\x00ar \ud800")) == ["a:0"]
 
-    async def test_stop_words_count_only_where_nothing_else_does(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_stop_words_count_only_where_nothing_else_does(self, store: NativeStoreBase, collection: str) -> None:
         """A text of stop words only is found by its words; in other texts and queries they do not count."""
         await self.fill(
             store, collection, [record("hamlet", text="To be or not to be"), record("pear", text="to the pear")]
@@ -191,7 +191,7 @@ class StoreKeyword(StoreFixtures):
         assert ids(await self.keyword(store, collection, "to be or not to be")) == ["hamlet:0"]
         assert ids(await self.keyword(store, collection, "what is the pear")) == ["pear:0"]
 
-    async def test_a_token_twice_in_the_query_counts_twice(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_token_twice_in_the_query_counts_twice(self, store: NativeStoreBase, collection: str) -> None:
         """As in Lucene and bm25s."""
         await self.fill(store, collection, [record("a", text="pear plum"), record("b", text="plum fig")])
 
@@ -200,7 +200,7 @@ class StoreKeyword(StoreFixtures):
 
         assert twice.score == pytest.approx(2 * once.score, rel=1e-6)
 
-    async def test_chinese_japanese_and_korean_are_found(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_chinese_japanese_and_korean_are_found(self, store: NativeStoreBase, collection: str) -> None:
         """By single characters and pairs, within a sentence without spaces."""
         texts = {
             "zh": "知识库支持向量检索和关键词检索。",
@@ -216,7 +216,7 @@ class StoreKeyword(StoreFixtures):
 
         assert first == ["zh", "ja", "ko"]
 
-    async def test_the_indexed_text_is_searched(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_the_indexed_text_is_searched(self, store: NativeStoreBase, collection: str) -> None:
         """Title and headings count as text, `embed_text` stands in for all, and a caption makes an image found."""
         image = DataBlock(source=Base64Source(data=PIXEL, media_type="image/png"), caption="wiring diagram")
         records = [
@@ -239,14 +239,14 @@ class StoreKeyword(StoreFixtures):
             "wiring diagrams": ["image:0"],
         }
 
-    async def test_dirty_text_is_searchable(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_dirty_text_is_searchable(self, store: NativeStoreBase, collection: str) -> None:
         """A NUL inside a word is dropped before the text is indexed."""
         await self.fill(store, collection, [record("nul", text="o\x00er"), record("lone", text="plum \ud800 fig")])
 
         assert ids(await self.keyword(store, collection, "oer")) == ["nul:0"]
         assert ids(await self.keyword(store, collection, "figs")) == ["lone:0"]
 
-    async def test_several_texts_are_several_lists(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_several_texts_are_several_lists(self, store: NativeStoreBase, collection: str) -> None:
         """`rank` gets one keyword list per text."""
         await self.fill(store, collection, [record("a", text="pear"), record("b", text="plum")])
         rank = Recorder()
@@ -255,7 +255,7 @@ class StoreKeyword(StoreFixtures):
 
         assert [[hit.key.document_id for hit in ranking] for ranking in rank.keyword] == [["b"], ["a"], []]
 
-    async def test_keyword_works_without_vectors(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_keyword_works_without_vectors(self, store: NativeStoreBase, collection: str) -> None:
         """A collection of 0 dimensions has keyword search."""
         await self.fill(
             store, collection, [record("a", text="pear", vector=()), record("b", text="plum", vector=())], dimensions=0
@@ -263,7 +263,7 @@ class StoreKeyword(StoreFixtures):
 
         assert ids(await self.keyword(store, collection, "plum")) == ["b:0"]
 
-    async def test_a_missing_term_does_not_hide_the_others(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_missing_term_does_not_hide_the_others(self, store: NativeStoreBase, collection: str) -> None:
         """A question finds what shares any word with it, unlike an AND of all words."""
         await self.fill(store, collection, [record("a", text="The gateway times out after 30 seconds"), record("b")])
 

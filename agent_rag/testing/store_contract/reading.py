@@ -9,7 +9,8 @@ import pytest
 from ...documents import ChunkKey, VectorRecord
 from ...errors import CollectionNotFoundError, DimensionMismatchError, StoreClosedError
 from ...filters import F
-from ...stores.base import RetrieveRequest, VectorStoreBase
+from ...stores.base import RetrieveRequest
+from ...stores.native import NativeStoreBase
 from ..records import record
 from .base import DIMENSIONS, EAST, NORTH, MakeStore, StoreFixtures, ids, keys, same_direction, when
 
@@ -17,9 +18,9 @@ from .base import DIMENSIONS, EAST, NORTH, MakeStore, StoreFixtures, ids, keys, 
 class StoreReading(StoreFixtures):
     """fetch, list_chunks, count, collection_info, iterate, ping."""
 
-    level: ClassVar[tuple[str, ...]] = ("fetch",)
+    level: ClassVar[tuple[str, ...]] = ("native",)
 
-    async def test_fetch_keeps_the_order_of_the_keys(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_fetch_keeps_the_order_of_the_keys(self, store: NativeStoreBase, collection: str) -> None:
         """Chunks come in the order asked for; missing ones are left out."""
         await self.fill(store, collection, [record(name, n) for name in ("a", "b") for n in range(3)])
         wanted = [("b", 2), ("a", 0), ("missing", 0), ("b", 0), ("a", 9), ("a", 2)]
@@ -30,7 +31,7 @@ class StoreReading(StoreFixtures):
         assert all(type(item) is VectorRecord for item in found)
         assert await store.fetch(collection, []) == []
 
-    async def test_fetch_obeys_its_filter(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_fetch_obeys_its_filter(self, store: NativeStoreBase, collection: str) -> None:
         """A chunk that does not match the filter is as good as missing."""
         await self.fill(store, collection, [record(name, metadata={"tenant": name}) for name in ("a", "b")])
         both = [ChunkKey("", "b", 0), ChunkKey("", "a", 0)]
@@ -38,7 +39,7 @@ class StoreReading(StoreFixtures):
         assert ids(await store.fetch(collection, both, {"tenant": "a"})) == ["a:0"]
         assert await store.fetch(collection, both, {"tenant": "c"}) == []
 
-    async def test_vectors_come_only_when_asked_for(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_vectors_come_only_when_asked_for(self, store: NativeStoreBase, collection: str) -> None:
         """fetch and list_chunks give empty vectors, or with `with_vectors` those that were stored."""
         await self.fill(store, collection, [record("a", vector=(1.0, 2.0, -3.0, 0.5))])
         key = ChunkKey("", "a", 0)
@@ -53,7 +54,7 @@ class StoreReading(StoreFixtures):
         assert len(full) == 2
         assert all(same_direction(item.vector, (1.0, 2.0, -3.0, 0.5)) for item in full)
 
-    async def test_an_insert_leaves_the_other_chunks(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_an_insert_leaves_the_other_chunks(self, store: NativeStoreBase, collection: str) -> None:
         """A document that gets a chunk and another text for one keeps the rest, with its vectors; so do others."""
         await self.fill(store, collection, [record(name, n, f"{name}{n}") for name in ("a", "b") for n in range(3)])
 
@@ -71,7 +72,7 @@ class StoreReading(StoreFixtures):
         assert all(map(same_direction, (item.vector for item in found), expected))
         assert ids(await store.search(collection, list(NORTH), 2)) == ["a:1", "a:7"]
 
-    async def test_list_chunks_pages_by_index(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_list_chunks_pages_by_index(self, store: NativeStoreBase, collection: str) -> None:
         """A page is a range of chunk indexes, not of ranks: a gap makes it shorter."""
         await self.fill(store, collection, [record("a", n) for n in (11, 0, 1, 3, 10, 4)] + [record("b")])
 
@@ -92,7 +93,7 @@ class StoreReading(StoreFixtures):
         }
         assert [item.chunk.chunk_index for item in await store.list_chunks(collection, "a")] == [0, 1, 3, 4, 10, 11]
 
-    async def test_list_chunks_gives_30_by_default(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_list_chunks_gives_30_by_default(self, store: NativeStoreBase, collection: str) -> None:
         """The seed's page size; walking the pages gives each chunk once."""
         await self.fill(store, collection, [record("a", n, total=70) for n in range(70)])
 
@@ -107,7 +108,7 @@ class StoreReading(StoreFixtures):
         assert walked == list(range(70))
         assert await store.list_chunks(collection, "unknown") == []
 
-    async def test_list_chunks_obeys_its_filter(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_list_chunks_obeys_its_filter(self, store: NativeStoreBase, collection: str) -> None:
         """Only chunks whose own metadata match."""
         await self.fill(store, collection, [record("a", n, metadata={"page": n // 2}) for n in range(6)])
 
@@ -115,7 +116,7 @@ class StoreReading(StoreFixtures):
 
         assert [item.chunk.chunk_index for item in pages] == [2, 3, 4, 5]
 
-    async def test_count_counts_chunks(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_count_counts_chunks(self, store: NativeStoreBase, collection: str) -> None:
         """Of the whole collection, or those that match; as an integer, right after writes and deletes."""
         await self.fill(store, collection, [record(name, n, metadata={"n": n}) for name in "ab" for n in range(3)])
 
@@ -125,7 +126,7 @@ class StoreReading(StoreFixtures):
 
         assert [*counts, await store.count(collection), await store.count(collection, {"n": 7})] == [6, 4, 3, 0]
 
-    async def test_a_collection_remembers_what_it_is(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_collection_remembers_what_it_is(self, store: NativeStoreBase, collection: str) -> None:
         """Name, dimensions and fingerprint; the fingerprint is recorded when new or when there was none."""
         assert await store.collection_info(collection) is None
 
@@ -139,7 +140,7 @@ class StoreReading(StoreFixtures):
         assert (opened.dimensions, opened.fingerprint) == (DIMENSIONS, "model-a")
         assert again == opened == await store.collection_info(collection)
 
-    async def test_open_collection_creates(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_open_collection_creates(self, store: NativeStoreBase, collection: str) -> None:
         """A collection that does not exist is made, with its fingerprint, and listed among the others."""
         info = await store.open_collection(collection, DIMENSIONS, fingerprint="model-a")
         await store.create_collection(f"{collection}b", DIMENSIONS)
@@ -152,7 +153,7 @@ class StoreReading(StoreFixtures):
         await store.delete_collection(f"{collection}b")
         assert f"{collection}b" not in await store.list_collections()
 
-    async def test_a_successor_has_its_own_fingerprint(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_successor_has_its_own_fingerprint(self, store: NativeStoreBase, collection: str) -> None:
         """Dropping a collection drops what was recorded about it."""
         await store.open_collection(collection, DIMENSIONS, fingerprint="model-a")
         await store.delete_collection(collection)
@@ -170,7 +171,7 @@ class StoreReading(StoreFixtures):
         async with make_store() as store:
             assert await store.collection_info(collection) == before
 
-    async def test_reading_an_unknown_collection_names_it(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_reading_an_unknown_collection_names_it(self, store: NativeStoreBase, collection: str) -> None:
         """Each reading operation raises CollectionNotFoundError."""
         for call in (
             store.fetch(collection, [ChunkKey("", "a", 0)]),
@@ -198,7 +199,7 @@ class StoreReading(StoreFixtures):
             with pytest.raises(StoreClosedError):
                 await call
 
-    async def test_a_collection_without_vectors_works(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_collection_without_vectors_works(self, store: NativeStoreBase, collection: str) -> None:
         """With 0 dimensions records have empty vectors; everything but semantic search works."""
         records = [record("a", n, vector=(), metadata={"n": n}) for n in range(3)]
         await self.fill(store, collection, records, dimensions=0)
@@ -218,7 +219,7 @@ class StoreReading(StoreFixtures):
         assert await store.count(collection) == 0
 
     async def test_an_empty_vector_is_refused_where_there_are_vectors(
-        self, store: VectorStoreBase, collection: str
+        self, store: NativeStoreBase, collection: str
     ) -> None:
         """Only a collection of 0 dimensions takes records without a vector."""
         await self.fill(store, collection, [])
@@ -226,14 +227,13 @@ class StoreReading(StoreFixtures):
         with pytest.raises(DimensionMismatchError, match=collection):
             await store.insert(collection, [record("a", vector=())])
 
-    async def test_an_open_store_answers_a_ping(self, store: VectorStoreBase) -> None:
+    async def test_an_open_store_answers_a_ping(self, store: NativeStoreBase) -> None:
         """`ping` of a store that works is ok."""
         health = await store.ping()
 
         assert health.ok, health.detail
 
-    @when("iterate")
-    async def test_iterating_gives_everything_in_order(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_iterating_gives_everything_in_order(self, store: NativeStoreBase, collection: str) -> None:
         """Every record with its vector, by (scope, document id, chunk index), over batch borders."""
         records = [
             record(
@@ -250,8 +250,7 @@ class StoreReading(StoreFixtures):
         assert [item.chunk for item in found] == [item.chunk for item in expected]
         assert all(same_direction(a.vector, b.vector) for a, b in zip(found, expected, strict=True))
 
-    @when("iterate")
-    async def test_iterating_obeys_its_filter(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_iterating_obeys_its_filter(self, store: NativeStoreBase, collection: str) -> None:
         """Only matching records; nothing for an empty collection; an unknown one is named."""
         await self.fill(store, collection, [record("a", n, metadata={"n": n}) for n in range(9)])
 
@@ -265,8 +264,7 @@ class StoreReading(StoreFixtures):
         with pytest.raises(CollectionNotFoundError):
             await anext(aiter(store.iterate(f"{collection}x")))
 
-    @when("iterate")
-    async def test_a_copy_answers_as_the_original(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_copy_answers_as_the_original(self, store: NativeStoreBase, collection: str) -> None:
         """Records from `iterate` can be inserted elsewhere and are then found with the same scores."""
         vectors = (EAST, NORTH, (3.0, 4.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0))
         await self.fill(store, collection, [record(str(n), vector=vector) for n, vector in enumerate(vectors)])

@@ -168,11 +168,11 @@ class StoreRecords(StoreFixtures):
         assert [(summary.document_id, summary.chunk_count) for summary in listed] == [("a", 1), ("b", 3), ("文", 1)]
         middle = listed[1]
         assert (middle.source, middle.metadata) == ("t.md", {"kind": "note"})
-        if self.capabilities:
+        if self.native:
             assert (middle.title, middle.uri, middle.state) == ("T", "file:///t", {})
         assert [summary.source for summary in listed] == ["file.txt", "t.md", "file.txt"]
 
-    @when("fetch")
+    @when("native")
     async def test_a_document_is_described_by_its_first_chunk(self, store: VectorStoreBase, collection: str) -> None:
         """The one with the lowest index, in whatever order the chunks came, and in one call or several."""
         later = [record("a", n, metadata={"n": n}, title=f"T{n}", source=f"{n}.md") for n in (4, 2, 3)]

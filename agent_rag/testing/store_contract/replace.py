@@ -9,7 +9,7 @@ import pytest
 
 from ...documents import VectorRecord, storable_metadata
 from ...errors import CollectionNotFoundError, ConfigurationError, DimensionMismatchError, RecordError
-from ...stores.base import VectorStoreBase
+from ...stores.native import NativeStoreBase
 from ..records import document, record
 from .base import EAST, NORTH, MakeStore, StoreFixtures, ids, same_json, when
 from .records import METADATA
@@ -23,14 +23,14 @@ def version(name: str, count: int, document_id: str = "doc") -> list[VectorRecor
 class StoreReplace(StoreFixtures):
     """replace and delete_documents."""
 
-    level: ClassVar[tuple[str, ...]] = ("replace",)
+    level: ClassVar[tuple[str, ...]] = ("native",)
 
-    async def texts(self, store: VectorStoreBase, collection: str) -> list[str]:
+    async def texts(self, store: NativeStoreBase, collection: str) -> list[str]:
         """Texts of all chunks, by key."""
         hits = await store.search(collection, list(EAST), 1_000)
         return [hit.chunk.text for hit in sorted(hits, key=lambda hit: hit.key)]
 
-    async def test_nothing_of_the_old_version_is_left(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_nothing_of_the_old_version_is_left(self, store: NativeStoreBase, collection: str) -> None:
         """With fewer, more and equally many chunks; the number of chunks that were there is returned."""
         await store.create_collection(collection, 4)
         before = []
@@ -43,7 +43,7 @@ class StoreReplace(StoreFixtures):
 
         assert before == [0, 3, 1, 5]
 
-    async def test_replacing_takes_over_what_was_inserted(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_replacing_takes_over_what_was_inserted(self, store: NativeStoreBase, collection: str) -> None:
         """A document that came by `insert`, with gaps in its indexes, is replaced as any other."""
         await self.fill(store, collection, [record("doc", n, f"old {n}") for n in (0, 1, 7)] + [record("other")])
 
@@ -53,7 +53,7 @@ class StoreReplace(StoreFixtures):
         assert before == 3
         assert await self.texts(store, collection) == ["new 0", "new 1", "text"]
 
-    async def test_several_documents_in_one_call(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_several_documents_in_one_call(self, store: NativeStoreBase, collection: str) -> None:
         """Each of the named documents is replaced, also one that gets no chunks; others stay."""
         await self.fill(store, collection, [*version("old", 2, "a"), *version("old", 2, "b"), *version("old", 2, "c")])
 
@@ -69,7 +69,7 @@ class StoreReplace(StoreFixtures):
         assert [(item.document_id, item.chunk_count) for item in listed] == [("a", 3), ("b", 0), ("c", 2), ("new", 1)]
         assert await self.texts(store, collection) == ["new 0", "new 1", "new 2", "old 0", "old 1", "new 0"]
 
-    async def test_a_document_without_chunks_is_still_listed(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_document_without_chunks_is_still_listed(self, store: NativeStoreBase, collection: str) -> None:
         """Its state is kept, so that a sync knows it; deleting removes 0 chunks and the document."""
         await store.create_collection(collection, 4)
 
@@ -82,7 +82,7 @@ class StoreReplace(StoreFixtures):
         await self.settle(store, collection)
         assert await store.list_documents(collection) == []
 
-    async def test_a_summary_comes_back(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_summary_comes_back(self, store: NativeStoreBase, collection: str) -> None:
         """Source, title, uri, metadata and state of the document are kept beside those of its chunks."""
         await store.create_collection(collection, 4)
         about = document(
@@ -103,7 +103,7 @@ class StoreReplace(StoreFixtures):
         assert same_json(summary.metadata, storable_metadata(METADATA))
         assert about == before
 
-    async def test_the_listing_filters_by_the_document(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_the_listing_filters_by_the_document(self, store: NativeStoreBase, collection: str) -> None:
         """`list_documents` looks at the document's metadata, search at the chunk's."""
         await store.create_collection(collection, 4)
         await store.replace(
@@ -118,7 +118,7 @@ class StoreReplace(StoreFixtures):
         assert ids(await store.search(collection, list(EAST), 5, {"version": "v"})) == ["a:0", "b:0"]
         assert await store.search(collection, list(EAST), 5, {"kind": "note"}) == []
 
-    async def test_a_replaced_summary_survives_an_insert(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_replaced_summary_survives_an_insert(self, store: NativeStoreBase, collection: str) -> None:
         """Chunks inserted later change the count, not the summary."""
         await store.create_collection(collection, 4)
         await store.replace(collection, [document(title="T", state={"digest": "d"})], version("v", 2))
@@ -130,7 +130,7 @@ class StoreReplace(StoreFixtures):
         assert (summary.title, summary.state, summary.metadata, summary.chunk_count) == ("T", {"digest": "d"}, {}, 3)
         assert await self.texts(store, collection) == ["changed", "v 1", "added"]
 
-    async def test_a_replaced_document_has_no_old_state(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_replaced_document_has_no_old_state(self, store: NativeStoreBase, collection: str) -> None:
         """State, title and metadata of the former version are gone, also when it is inserted anew after a delete."""
         await store.create_collection(collection, 4)
         await store.replace(collection, [document(title="T", state={"a": "1"}, metadata={"m": 1})], version("v", 2))
@@ -146,7 +146,7 @@ class StoreReplace(StoreFixtures):
         assert (replaced.title, replaced.state, replaced.metadata) == (None, {"b": "2"}, {})
         assert (inserted.title, inserted.state, inserted.metadata) == (None, {}, {})
 
-    async def test_the_last_of_equal_records_wins(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_the_last_of_equal_records_wins(self, store: NativeStoreBase, collection: str) -> None:
         """As in insert."""
         await store.create_collection(collection, 4)
 
@@ -156,7 +156,7 @@ class StoreReplace(StoreFixtures):
         assert await self.texts(store, collection) == ["beta"]
         assert [item.chunk_count for item in await store.list_documents(collection)] == [1]
 
-    async def test_a_wrong_call_changes_nothing(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_wrong_call_changes_nothing(self, store: NativeStoreBase, collection: str) -> None:
         """A document twice, a record of another document, a wrong vector and bad metadata are refused."""
         await self.fill(store, collection, version("old", 2))
         good = version("new", 1)
@@ -175,20 +175,20 @@ class StoreReplace(StoreFixtures):
 
         assert await self.texts(store, collection) == ["old 0", "old 1"]
 
-    async def test_replacing_in_an_unknown_collection_names_it(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_replacing_in_an_unknown_collection_names_it(self, store: NativeStoreBase, collection: str) -> None:
         """CollectionNotFoundError, and no collection appears."""
         with pytest.raises(CollectionNotFoundError, match=collection):
             await store.replace(collection, [document()], version("v", 1))
 
         assert not await store.has_collection(collection)
 
-    async def test_a_name_that_cannot_be_stored_is_refused(self, store: VectorStoreBase) -> None:
+    async def test_a_name_that_cannot_be_stored_is_refused(self, store: NativeStoreBase) -> None:
         """NUL and lone surrogates are in no collection's name."""
         for name in ("a\x00b", "a\ud800"):
             with pytest.raises(ConfigurationError, match="use another name"):
                 await store.create_collection(name, 4)
 
-    async def test_delete_returns_the_number_of_chunks(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_delete_returns_the_number_of_chunks(self, store: NativeStoreBase, collection: str) -> None:
         """0 for an unknown document, and for one outside the filter."""
         await self.fill(store, collection, version("v", 3))
 
@@ -201,7 +201,7 @@ class StoreReplace(StoreFixtures):
 
         assert [*removed, await store.delete(collection, "doc")] == [0, 0, 3, 0]
 
-    async def test_many_documents_are_deleted_at_once(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_many_documents_are_deleted_at_once(self, store: NativeStoreBase, collection: str) -> None:
         """Unknown ids are skipped, the filter binds, the number of chunks is returned; an id twice is refused."""
         await self.fill(
             store, collection, [*version("x", 2, "a"), *version("y", 3, "b"), *version("x", 4, "c"), record("d")]
@@ -216,7 +216,7 @@ class StoreReplace(StoreFixtures):
         assert [item.document_id for item in await store.list_documents(collection)] == ["b", "d"]
         assert await store.delete_documents(collection, []) == 0
 
-    async def test_two_writers_leave_one_version(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_two_writers_leave_one_version(self, store: NativeStoreBase, collection: str) -> None:
         """Overlapping replaces of one document end with exactly one of them, whole."""
         await store.create_collection(collection, 4)
 
@@ -252,7 +252,7 @@ class StoreReplace(StoreFixtures):
                 assert texts == [f"{'left' if summary.state['v'] == '5' else 'right'} {n}" for n in range(len(texts))]
                 assert [len(texts), summary.chunk_count] == [int(summary.state["v"])] * 2
 
-    async def test_a_reader_sees_one_version(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_reader_sees_one_version(self, store: NativeStoreBase, collection: str) -> None:
         """While a document grows and shrinks, each search and each listing gives one whole version of it."""
         await self.fill(store, collection, version("v", 4))
         seen: set[str] = set()
@@ -265,10 +265,9 @@ class StoreReplace(StoreFixtures):
                 assert len(names) == 1, f"{len(hits)} chunks of {names or 'no version'}"
                 assert len(hits) == hits[0].chunk.total_chunks
                 seen.update(names)
-                if "fetch" in self.capabilities:
-                    chunks = await store.list_chunks(collection, "doc", limit=100)
-                    assert len({item.chunk.metadata["version"] for item in chunks}) == 1
-                    assert len(chunks) == chunks[0].chunk.total_chunks
+                chunks = await store.list_chunks(collection, "doc", limit=100)
+                assert len({item.chunk.metadata["version"] for item in chunks}) == 1
+                assert len(chunks) == chunks[0].chunk.total_chunks
                 await asyncio.sleep(0)
 
         async def write() -> None:

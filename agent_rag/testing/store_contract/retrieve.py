@@ -10,7 +10,8 @@ import pytest
 from ...documents import ChunkKey, Signals
 from ...errors import DimensionMismatchError
 from ...filters import F
-from ...stores.base import RankFunction, RetrieveRequest, Scored, VectorStoreBase
+from ...stores.base import RankFunction, RetrieveRequest, Scored
+from ...stores.native import NativeStoreBase
 from ..records import record
 from .base import EAST, NORTH, UP, StoreFixtures, ids, when
 
@@ -36,9 +37,9 @@ class Recorder:
 class StoreRetrieve(StoreFixtures):
     """Vectors alone, and with texts where the store has "keyword"."""
 
-    level: ClassVar[tuple[str, ...]] = ("fetch",)
+    level: ClassVar[tuple[str, ...]] = ("native",)
 
-    async def test_one_vector_is_a_search(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_one_vector_is_a_search(self, store: NativeStoreBase, collection: str) -> None:
         """Without `rank`, retrieve gives what search gives, with the semantic signal beside the score."""
         await self.fill(store, collection, [record(str(n), vector=v) for n, v in enumerate((NORTH, EAST, UP))])
 
@@ -51,7 +52,7 @@ class StoreRetrieve(StoreFixtures):
         assert [hit.signals.semantic for hit in searched] == pytest.approx([1.0, 0.0], abs=self.score_tolerance)
         assert [hit.signals.keyword for hit in found] == [None, None]
 
-    async def test_nothing_asked_is_nothing_found(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_nothing_asked_is_nothing_found(self, store: NativeStoreBase, collection: str) -> None:
         """No vector and no text, or a limit of 0 or less, give []."""
         await self.fill(store, collection, [record()])
 
@@ -59,14 +60,14 @@ class StoreRetrieve(StoreFixtures):
         for limit in (0, -1):
             assert await store.retrieve(collection, RetrieveRequest(vectors=[EAST], limit=limit)) == []
 
-    async def test_a_vector_of_the_wrong_size_is_refused(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_vector_of_the_wrong_size_is_refused(self, store: NativeStoreBase, collection: str) -> None:
         """As in search."""
         await self.fill(store, collection, [record()])
 
         with pytest.raises(DimensionMismatchError, match=collection):
             await store.retrieve(collection, RetrieveRequest(vectors=[(1.0, 0.0)]))
 
-    async def test_rank_gets_one_list_per_vector(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_rank_gets_one_list_per_vector(self, store: NativeStoreBase, collection: str) -> None:
         """Lists are best first, at most `candidates` long; the signal is the best cosine of the vectors; what rank
         returns, in its order and with its scores, is the answer, cut to `limit`."""
         await self.fill(store, collection, [record(str(n), vector=v) for n, v in enumerate((NORTH, EAST, UP))])
@@ -80,7 +81,7 @@ class StoreRetrieve(StoreFixtures):
         assert [(hit.document_id, hit.score) for hit in found] == [("0", 0.5), ("1", 0.5)]
         assert [hit.signals.semantic for hit in found] == pytest.approx([1.0, 1.0], abs=self.score_tolerance)
 
-    async def test_rank_may_leave_out_and_reorder(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_rank_may_leave_out_and_reorder(self, store: NativeStoreBase, collection: str) -> None:
         """An empty answer of rank is an empty answer; a key that does not exist is left out."""
         await self.fill(store, collection, [record(str(n)) for n in range(3)])
         unknown = ChunkKey("", "unknown", 0)
@@ -96,7 +97,7 @@ class StoreRetrieve(StoreFixtures):
         assert none == []
         assert ids(some) == ["2:0", "1:0"]
 
-    async def test_an_error_in_rank_goes_through(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_an_error_in_rank_goes_through(self, store: NativeStoreBase, collection: str) -> None:
         """And the store still works."""
         await self.fill(store, collection, [record()])
 
@@ -105,8 +106,8 @@ class StoreRetrieve(StoreFixtures):
 
         assert len(await store.search(collection, list(EAST), 5)) == 1
 
-    @when("keyword")
-    async def test_every_candidate_has_its_semantic_signal(self, store: VectorStoreBase, collection: str) -> None:
+    @when("keyword_search")
+    async def test_every_candidate_has_its_semantic_signal(self, store: NativeStoreBase, collection: str) -> None:
         """Also one that only the keyword list found: the true cosine, of the nearest vector."""
         rng = random.Random(7)
         vectors = [[rng.gauss(0, 1) for _ in range(4)] for _ in range(40)]
@@ -128,8 +129,8 @@ class StoreRetrieve(StoreFixtures):
             assert hit.signals.semantic == pytest.approx(expected, abs=self.score_tolerance)
             assert (hit.signals.keyword is not None) == (hit.chunk.text == "pear")
 
-    @when("keyword", "filter")
-    async def test_a_filter_binds_every_list(self, store: VectorStoreBase, collection: str) -> None:
+    @when("keyword_search")
+    async def test_a_filter_binds_every_list(self, store: NativeStoreBase, collection: str) -> None:
         """Semantic and keyword candidates match the filter."""
         await self.fill(store, collection, [record(f"d{n}", text="pear", metadata={"n": n}) for n in range(9)])
         rank = Recorder()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ...documents import ChunkKey, scope_key
-from ...stores.base import RetrieveRequest, VectorStoreBase
+from ...stores.base import RetrieveRequest
+from ...stores.native import NativeStoreBase
 from ..records import document, record
-from .base import EAST, NORTH, StoreFixtures, keys, when
+from .base import EAST, NORTH, StoreFixtures, keys
 
 A, B = scope_key({"tenant": "a"}), scope_key({"tenant": "b"})
 
@@ -15,9 +16,9 @@ A, B = scope_key({"tenant": "a"}), scope_key({"tenant": "b"})
 class StoreScopes(StoreFixtures):
     """Two scopes may use one document id and never meet."""
 
-    level: ClassVar[tuple[str, ...]] = ("scope",)
+    level: ClassVar[tuple[str, ...]] = ("native",)
 
-    async def fill_tenants(self, store: VectorStoreBase, collection: str) -> None:
+    async def fill_tenants(self, store: NativeStoreBase, collection: str) -> None:
         """The document "handbook" of two tenants, two chunks each, in two calls."""
         for scope, tenant in ((A, "a"), (B, "b")):
             records = [
@@ -25,7 +26,7 @@ class StoreScopes(StoreFixtures):
             ]
             await self.fill(store, collection, records)
 
-    async def test_one_id_in_two_scopes_is_two_documents(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_one_id_in_two_scopes_is_two_documents(self, store: NativeStoreBase, collection: str) -> None:
         """Neither overwrites the other, and both are found and listed, ordered by scope."""
         await self.fill_tenants(store, collection)
 
@@ -39,7 +40,7 @@ class StoreScopes(StoreFixtures):
             (B, "handbook", 2),
         ]
 
-    async def test_a_tenant_sees_only_its_own(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_tenant_sees_only_its_own(self, store: NativeStoreBase, collection: str) -> None:
         """With the scope as filter, search and listing give nothing of the other tenant."""
         await self.fill_tenants(store, collection)
 
@@ -49,7 +50,7 @@ class StoreScopes(StoreFixtures):
         assert keys(hits) == [ChunkKey(B, "handbook", n) for n in range(2)]
         assert [item.scope for item in listed] == [B]
 
-    async def test_a_tenant_deletes_only_its_own(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_a_tenant_deletes_only_its_own(self, store: NativeStoreBase, collection: str) -> None:
         """With the scope as filter, the other tenant's document of the same id stays; without, both go."""
         await self.fill_tenants(store, collection)
 
@@ -64,13 +65,13 @@ class StoreScopes(StoreFixtures):
         assert await self.every_key(store, collection) == []
         assert await store.list_documents(collection) == []
 
-    async def test_one_call_may_hold_several_scopes(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_one_call_may_hold_several_scopes(self, store: NativeStoreBase, collection: str) -> None:
         """Records of equal document id and index but other scopes are no duplicates."""
         await self.fill(store, collection, [record("x"), record("x", scope=B), record("x", scope=A)])
 
         assert await self.every_key(store, collection) == [ChunkKey(scope, "x", 0) for scope in ("", A, B)]
 
-    async def test_scopes_are_text(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_scopes_are_text(self, store: NativeStoreBase, collection: str) -> None:
         """Quotes, unicode and any length in a scope are kept apart and come back."""
         values: list[dict[str, str | int]] = [
             {"t": "it's"}, {"t": 'a"b'}, {"ключ": "值"}, {"t": "x" * 500}, {"t": 1}, {"t": "1"}, {"t": True},
@@ -80,11 +81,9 @@ class StoreScopes(StoreFixtures):
 
         assert [item.scope for item in await store.list_documents(collection)] == scopes
         assert [key.scope for key in await self.every_key(store, collection)] == scopes
-        if "fetch" in self.capabilities:
-            assert [item.scope for item in await store.list_chunks(collection, "x")] == scopes
+        assert [item.scope for item in await store.list_chunks(collection, "x")] == scopes
 
-    @when("replace")
-    async def test_replacing_leaves_the_other_scope_alone(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_replacing_leaves_the_other_scope_alone(self, store: NativeStoreBase, collection: str) -> None:
         """`replace` in one scope changes nothing in the other, and the scope argument decides."""
         await self.fill_tenants(store, collection)
 
@@ -100,8 +99,7 @@ class StoreScopes(StoreFixtures):
         assert before == 2
         assert [(hit.scope, hit.chunk.text) for hit in hits] == [(A, "new"), (B, "b says 0"), (B, "b says 1")]
 
-    @when("fetch")
-    async def test_reading_goes_by_the_key(self, store: VectorStoreBase, collection: str) -> None:
+    async def test_reading_goes_by_the_key(self, store: NativeStoreBase, collection: str) -> None:
         """fetch takes the scope from the key; list_chunks without a filter gives both scopes, in order; retrieve
         gives the scope of each hit."""
         await self.fill_tenants(store, collection)
