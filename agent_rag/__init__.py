@@ -21,6 +21,7 @@ from .filters import F
 from .limits import Limits
 
 if TYPE_CHECKING:
+    from ._util.sync import run_sync
     from .chat import ChatModel, OpenAIChatModel
     from .chat.extractive import ExtractiveChatModel
     from .chunkers import (
@@ -81,6 +82,7 @@ _LAZY = {
     ),
     "embeddings": ("EmbeddingModelBase", "EmbeddingResponse", "LocalEmbeddingModel", "OpenAIEmbeddingModel"),
     "chat.extractive": ("ExtractiveChatModel",),
+    "_util.sync": ("run_sync",),
     "ingestion": ("IngestReport", "ingest", "sync"),
     "knowledge": ("Document", "KnowledgeBase"),
     "middleware": ("RAGMiddleware",),
@@ -171,6 +173,7 @@ __all__ = [
     "parse_text",
     "parser_for",
     "register_parser",
+    "run_sync",
     "supported_extensions",
     "sync",
 ]

@@ -250,7 +250,8 @@ def date_text(value: date) -> str:
 
 
 def scope_key(scope: Mapping[str, Any] | None) -> str:
-    """Canonical text of a KnowledgeBase's `metadata_filter`: part of every record's identity.
+    """Canonical text of a KnowledgeBase's `metadata_filter`: part of every record's identity. Numbers that are equal
+    are one scope, whether written 1 or 1.0.
 
     Raises: RecordError: a value is not a scalar.
     """
@@ -260,6 +261,8 @@ def scope_key(scope: Mapping[str, Any] | None) -> str:
     for key, value in plain.items():
         if isinstance(value, list | dict):
             raise RecordError(f"metadata_filter[{key!r}] is {value!r}; a scope takes scalar values only")
+        if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+            plain[key] = int(value)
     return json.dumps(plain, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

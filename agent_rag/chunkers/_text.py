@@ -6,6 +6,7 @@ import asyncio
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from math import inf
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -164,7 +165,7 @@ def _emit(
         source=section.source,
         chunk_index=0,
         total_chunks=total,
-        metadata=section.metadata,
+        metadata=deepcopy(section.metadata),
         section_index=section_index,
         heading_path=paths.at(0),
     )
@@ -175,10 +176,11 @@ def _emit(
     text = section.content.text
     fields = first.__dict__
     path = first.heading_path
+    nested = any(isinstance(value, dict | list) for value in section.metadata.values())
     for index, piece in enumerate(pieces, len(chunks)):
         values = fields.copy()
         values["chunk_index"] = index
-        values["metadata"] = fields["metadata"].copy()
+        values["metadata"] = deepcopy(fields["metadata"]) if nested else fields["metadata"].copy()
         if isinstance(piece, Piece):
             _fill_from_piece(values, piece, text, paths)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -60,12 +60,13 @@ def filter_schema(fields: Mapping[str, FilterField]) -> dict[str, Any]:
     """
     conditions = []
     for name, field in sorted(fields.items()):
-        item = dict(_JSON_TYPE[field.type]) if field.values is None else {"enum": list(field.values)}
+        item = dict(_JSON_TYPE[field.type]) if not field.values else _enumerated(field.values)
         condition: dict[str, Any] = {
             "type": "object",
             "properties": {
-                "field": {"const": name},
-                "operator": {"enum": list(_OPERATORS_OF[field.type])},
+                # One value of an enum: Gemini has no "const".
+                "field": {"type": "string", "enum": [name]},
+                "operator": {"type": "string", "enum": list(_OPERATORS_OF[field.type])},
                 "value": {"anyOf": [item, {"type": "array", "items": item}, {"type": "boolean"}, {"type": "null"}]},
             },
             "required": ["field", "operator"],
@@ -77,7 +78,7 @@ def filter_schema(fields: Mapping[str, FilterField]) -> dict[str, Any]:
     combination = {
         "type": "object",
         "properties": {
-            "operator": {"enum": ["and", "or", "not"]},
+            "operator": {"type": "string", "enum": ["and", "or", "not"]},
             "value": {
                 "type": "array",
                 "items": {"type": "object"},
@@ -88,6 +89,19 @@ def filter_schema(fields: Mapping[str, FilterField]) -> dict[str, Any]:
         "additionalProperties": False,
     }
     return {"anyOf": [*conditions, combination]}
+
+
+def _enumerated(values: Sequence[Scalar]) -> dict[str, Any]:
+    """An enum with its type; numbers and booleans by type alone, since Gemini takes an enum of text only."""
+    kinds = {
+        "boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "number" for value in values
+    }
+    if kinds == {"string"}:
+        return {"type": "string", "enum": list(values)}
+    listed = ", ".join(map(str, values))
+    if len(kinds) == 1:
+        return {"type": kinds.pop(), "description": f"one of {listed}"}
+    return {"anyOf": [{"type": kind} for kind in sorted(kinds)], "description": f"one of {listed}"}
 
 
 def parse_filter(

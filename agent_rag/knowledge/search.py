@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from ..content import DataBlock, TextBlock
-from ..documents import ChunkKey, Signals, VectorSearchResult, storable_text
+from ..documents import ChunkKey, Signals, VectorSearchResult, is_blank, storable_text
 from ..errors import ConfigurationError
 from ..filters import FilterLike, as_filter, matches
 from ..filters.language import conditions_of
@@ -45,7 +45,7 @@ def usable_queries(
         if len(text) > limit:
             logger.warning("query of %d characters cut to query_characters=%d", len(text), limit)
             text = text[:limit]
-        if text.strip():
+        if not is_blank(text):
             texts.append(text)
     return texts, blocks
 

@@ -6,7 +6,8 @@ from .core.events import HintEvent, SearchFailed, ToolCallEvent
 from .core.hint import Hint, with_hints
 from .core.parameters import Parameters
 from .core.rag import RAGMiddleware
-from .core.tool import KnowledgeTool, ToolResult
+from .core.result import ToolResult
+from .core.tool import KnowledgeTool
 from .core.turn import Turn, TurnRegistry
 
 __all__ = [

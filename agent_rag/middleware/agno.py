@@ -16,7 +16,8 @@ from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
 from .core.hint import Hint, with_hints
 from .core.rag import RAGMiddleware
-from .core.tool import KnowledgeTool, ToolResult
+from .core.result import ToolResult
+from .core.tool import KnowledgeTool
 from .core.turn import Turn, TurnRegistry
 
 _functions = needs("agno", "agno.tools.function", purpose="agent_rag.middleware.agno")

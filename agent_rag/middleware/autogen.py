@@ -11,7 +11,7 @@ from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from .core.hint import Hint, with_hints
 from .core.rag import RAGMiddleware
-from .core.tool import ToolResult
+from .core.result import ToolResult
 from .core.turn import Turn
 
 _messages: Any = needs("autogen", "autogen_agentchat.messages", purpose="agent_rag.middleware.autogen")

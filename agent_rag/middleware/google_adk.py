@@ -15,7 +15,8 @@ from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from .core import rag as core
 from .core.hint import Hint, with_hints
 from .core.parameters import Parameters as RAGParameters
-from .core.tool import KnowledgeTool, ToolResult
+from .core.result import ToolResult
+from .core.tool import KnowledgeTool
 from .core.turn import Turn
 
 _plugins = needs("google-adk", "google.adk.plugins.base_plugin", purpose="agent_rag.middleware.google_adk")

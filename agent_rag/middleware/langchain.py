@@ -12,7 +12,8 @@ from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from .core import rag as core
 from .core.hint import Hint, with_hints
 from .core.parameters import Parameters as RAGParameters
-from .core.tool import KnowledgeTool, ToolResult
+from .core.result import ToolResult
+from .core.tool import KnowledgeTool
 from .core.turn import Turn, TurnRegistry
 
 _types = needs("langchain", "langchain.agents.middleware.types", purpose="agent_rag.middleware.langchain")

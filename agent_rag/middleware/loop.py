@@ -15,9 +15,10 @@ from ..chat import HINT_NAME, ChatMessage, ChatModel, ChatReply, ToolCall, ToolS
 from ..content import ContentBlock, TextBlock
 from ..errors import ConfigurationError
 from .core.arguments import ArgumentError, as_object, echo
-from .core.citation import Citation
+from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
 from .core.rag import RAGMiddleware
+from .core.result import ToolResult
 from .core.search import reason_of
 from .core.tool import KnowledgeTool
 from .core.turn import Turn
@@ -38,6 +39,12 @@ class FunctionTool:
 Tool = FunctionTool | KnowledgeTool
 
 
+class Shown(BaseModel):
+    """The artifact of an answer: everything that was shown to the model in its turn."""
+
+    citations: tuple[Citation, ...] = ()
+
+
 class AgentRun(BaseModel):
     """One turn of the loop, finished."""
 
@@ -49,7 +56,7 @@ class AgentRun(BaseModel):
     """The history to keep and pass in again: what was passed in, and the new messages. Without hints, unless
     `persist_hint`."""
     citations: list[Citation] = Field(default_factory=list)
-    """Everything that was shown to the model in this turn, by number."""
+    """What each number in `messages` stands for: in this turn, and earlier where the history came from here."""
     hints: list[Hint] = Field(default_factory=list)
     steps: int = 0
     """Calls of the model."""
@@ -111,7 +118,9 @@ async def run_agent(
     run = AgentRun(text="", messages=history, hints=hints)
     with turn.active():
         await _loop(run, model, by_name, turn, max_steps, tool_timeout_s)
-    run.citations = turn.citations
+    if run.messages[-1].role == "assistant":
+        run.messages[-1].artifact = Shown(citations=tuple(turn.citations))
+    run.citations = collected(*(_citations_of(message) for message in run.messages), turn.citations)
     return run
 
 
@@ -166,6 +175,10 @@ async def _run_function(tool: FunctionTool, arguments: Any) -> str:
         return str(await tool.function(**given))
     answer = await asyncio.to_thread(tool.function, **given)
     return str(await answer if inspect.isawaitable(answer) else answer)
+
+
+def _citations_of(message: ChatMessage) -> tuple[Citation, ...]:
+    return message.artifact.citations if isinstance(message.artifact, Shown | Hint | ToolResult) else ()
 
 
 def _is_ask(message: ChatMessage) -> bool:

@@ -17,7 +17,8 @@ from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from .core import rag as core
 from .core.hint import Hint, with_hints
 from .core.parameters import Parameters as RAGParameters
-from .core.tool import KnowledgeTool, ToolResult
+from .core.result import ToolResult
+from .core.tool import KnowledgeTool
 from .core.turn import Turn, TurnRegistry
 
 _agents = needs("openai-agents", "agents", purpose="agent_rag.middleware.openai_agents")

@@ -17,7 +17,8 @@ from .core import rag as core
 from .core.events import HintEvent
 from .core.hint import Hint, with_hints
 from .core.parameters import Parameters as RAGParameters
-from .core.tool import KnowledgeTool, ToolResult
+from .core.result import ToolResult
+from .core.tool import KnowledgeTool
 from .core.turn import Turn
 
 _capabilities = needs("pydantic-ai", "pydantic_ai.capabilities", purpose="agent_rag.middleware.pydantic_ai")

@@ -21,7 +21,8 @@ from ..errors import ConfigurationError
 from .core.citation import Citation
 from .core.hint import Hint, with_hints
 from .core.rag import RAGMiddleware
-from .core.tool import KnowledgeTool, ToolResult
+from .core.result import ToolResult
+from .core.tool import KnowledgeTool
 from .core.turn import Turn
 
 _memory: Any = needs("smolagents", "smolagents.memory", purpose="agent_rag.middleware.smolagents")

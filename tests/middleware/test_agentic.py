@@ -46,8 +46,8 @@ class TestSchema:
         assert "filter" not in plain.tools[0].parameters["properties"]
         assert "- kind (text, one of a, b)\n- year (number): year of issue" in schema["description"]
         assert [part["properties"].get("field") for part in schema["anyOf"]] == [
-            {"const": "kind"},
-            {"const": "year"},
+            {"type": "string", "enum": ["kind"]},
+            {"type": "string", "enum": ["year"]},
             None,
         ]
 

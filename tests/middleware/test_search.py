@@ -284,7 +284,7 @@ class TestNumbers:
             (2, ("a:4",), "a.md, page 2"),
             (3, ("b:0",), "b.md"),
         ]
-        assert [c.number for c in second.citations] == [3, 4, 1]
+        assert [c.number for c in second.citations] == [1, 3, 4]
         assert "[3] (source: b.md)" in second.text
         assert [c.number for c in turn.citations] == [1, 2, 3, 4]
         assert turn.citation(4).document_id == "c"  # type: ignore[union-attr]
@@ -322,8 +322,10 @@ class TestNumbers:
         assert hint is not None
         assert [c.number for c in hint.citations] == [1, 2, 3]
         assert shown(result.citations) == ["d0", "d1", "d2", "d3", "d4", "d5"]
-        assert "Already shown above, and matching too: [1], [2], [3]." in result.text
-        assert "d 2" not in result.text.replace("[2]", "")
+        assert (
+            "shown earlier in this turn: [1] (source: d0.md); [2] (source: d1.md); [3] (source: d2.md)." in result.text
+        )
+        assert "\nd 2" not in result.text
         assert "[4] (source: d3.md)\nd 3" in result.text
 
     async def test_a_hint_of_one_call_is_shown_again_by_the_tool(self) -> None:

@@ -186,7 +186,7 @@ class TestCandidates:
         (name,) = set(re.findall(r"<(candidate-[0-9a-f]{16}) id=", prompt)) - {"candidate-0000000000000000"}
         assert re.findall(rf'<{name} id="(c\d)"', prompt) == ["c1", "c2", "c3", "c4", "c5"]
         assert prompt.count(f"</{name}>") == 5
-        tags = re.findall(r"</?([\w-]+)[ >]", prompt)
+        tags = re.findall(r"</?((?:candidate|query)-[0-9a-f]{16})[ >]", prompt)
         assert set(tags) == {name, next(tag for tag in tags if tag.startswith("query-"))}
         assert "<|" not in prompt
         assert order(reranked.results) == "3 1 2 4 5"

@@ -14,8 +14,9 @@ from .fields import FilterFields
 from .pipeline import Pipeline, StageError
 from .reading import ReadArguments, read_arguments, read_document
 from .render import passages_of, render
+from .result import ToolResult, said
 from .search import Deadline, Found, reason_of
-from .tool import READ_DOCUMENT, ToolResult, said
+from .tool import READ_DOCUMENT
 from .turn import Call, Turn
 
 
@@ -51,7 +52,7 @@ async def answer(pipeline: Pipeline, fields: FilterFields, name: str, arguments:
 
 
 async def _once(pipeline: Pipeline, call: Call, fresh: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
-    """A fresh answer the first time or after an error; then the same with a note; past the limit, only words."""
+    """A fresh answer the first time or after an error; then the same with a note; past the limits, only words."""
     async with call.lock:
         call.count += 1
         if call.count > pipeline.parameters.repeat_limit:
@@ -67,6 +68,14 @@ async def _once(pipeline: Pipeline, call: Call, fresh: Callable[[], Awaitable[To
 
 
 async def _search(pipeline: Pipeline, search: SearchArguments, turn: Turn) -> ToolResult:
+    slot, limit = turn.slot(pipeline.key), pipeline.parameters.search_limit
+    slot.searches += 1
+    if slot.searches > limit:
+        return said(
+            f"{limit} searches were made in this turn, and no more will be. "
+            "Answer the user with what you have, or say that it was not found.",
+            repeated=True,
+        )
     bases = [base for base in pipeline.bases if base.name in search.knowledge_bases]
     deaf = [base.name for base in bases if not base.takes_filter]
     if search.filter is not None and deaf:
@@ -94,31 +103,41 @@ async def _search(pipeline: Pipeline, search: SearchArguments, turn: Turn) -> To
 
 
 def _rendered(pipeline: Pipeline, search: SearchArguments, turn: Turn, found: Found, note: str) -> ToolResult:
-    """The hits that the model does not see already, and the numbers of those it does."""
-    fresh = [hit for hit in found.hits if not turn.was_hinted(key_of(hit))][: search.top_k]
-    before = {turn.number_of(key_of(hit)) for hit in found.hits[: search.top_k] if turn.was_hinted(key_of(hit))}
-    references = sorted(number for number in before if number is not None)
+    """The passages with something that the model does not see already, and the numbers of the others."""
+    seen = {key_of(hit) for hit in found.hits if turn.was_shown(key_of(hit))}
+    fresh = {key_of(hit) for hit in [hit for hit in found.hits if key_of(hit) not in seen][: search.top_k]}
+    seen &= {key_of(hit) for hit in found.hits[: search.top_k]}
+    hits = [hit for hit in found.hits if key_of(hit) in fresh | seen]
+    passages = passages_of(hits, found.also_in, merge=pipeline.parameters.merge_neighbours)
+    new = [passage for passage in passages if not seen.issuperset(passage.keys)]
+    numbers = turn.numbers
+    known = {numbers.number_of(key) for passage in passages if seen.issuperset(passage.keys) for key in passage.keys}
+    references = [citation for citation in numbers.citations if citation.number in known]
     layout = pipeline.layout(turn)
-    passages = passages_of(fresh, found.also_in, merge=pipeline.parameters.merge_neighbours)
-    rendered = render(passages, turn.numbers_for(passages), layout, references=references, note=note)
+    rendered = render(new, numbers.numbers_for(new), layout, references=references, note=note)
     shown = turn.show(rendered.shown, hidden=layout.hidden)
-    known = [citation for number in references if (citation := turn.citation(number)) is not None]
     return ToolResult(
         text=rendered.text,
         blocks=tuple(rendered.blocks),
-        citations=(*known, *shown),
+        citations=(*references, *shown),
         degraded=found.degraded,
         dropped=rendered.dropped,
     )
 
 
 async def _read(pipeline: Pipeline, asked: ReadArguments, turn: Turn) -> ToolResult:
+    deadline = Deadline(pipeline.parameters.timeout_s)
     try:
         allowed = all_of(await pipeline.scope_of(turn), pipeline.parameters.filter)
     except StageError as error:
         await pipeline.report(error.stage, reason_of(error.error))
         return said("Reading is not available right now; answer without it and say so.", is_error=True)
-    return await read_document(asked, pipeline.bases, turn, pipeline.layout(turn), allowed=allowed)
+    result, failures = await read_document(
+        asked, pipeline.bases, turn, pipeline.layout(turn), allowed=allowed, timeout_s=deadline.left()
+    )
+    for failure in failures:
+        await pipeline.report("read", failure.reason, knowledge_base=failure.knowledge_base)
+    return result
 
 
 def _signature(search: SearchArguments) -> str:

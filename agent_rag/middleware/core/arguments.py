@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...documents import is_blank
 from ...errors import FilterError
 from ...filters import Filter, FilterField, parse_filter
 from .parameters import MAX_TOP_K
@@ -73,7 +74,7 @@ def text_argument(value: Any, name: str) -> str:
         value = value[0]
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or is_blank(value):
         raise ArgumentError(f"The argument '{name}' is needed: a text that is not empty.")
     return value.strip()
 

@@ -38,7 +38,7 @@ class Citation(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     number: int
-    """From 1, stable and unique within the turn."""
+    """From 1; unique within the conversation that the model sees, and the agents that it calls."""
     chunk_ids: tuple[str, ...]
     """``<document_id>:<index>`` of the chunks shown under this number, in document order."""
     document_id: str
@@ -62,6 +62,10 @@ class Citation(BaseModel):
     """The chunk's metadata without excluded and scope fields."""
     also_in: tuple[Source, ...] = ()
 
+    def place(self) -> dict[str, Any]:
+        """Where it stands, as plain JSON without the text: for slots that are stored with a conversation."""
+        return self.model_dump(mode="json", exclude={"text", "signals", "metadata"})
+
     @property
     def label(self) -> str:
         """``people-guide.docx, page 3, Pay > Bonus``: for people."""
@@ -84,6 +88,19 @@ class Passage:
     @property
     def keys(self) -> list[PassageKey]:
         return [key_of(hit) for hit in self.hits]
+
+
+def collected(*groups: Iterable[Citation | Mapping[str, Any]]) -> list[Citation]:
+    """Citations of several places, objects or their JSON, by number; of two with one number the later, unless it is the
+    same passage without its text."""
+    found: dict[int, Citation] = {}
+    for group in groups:
+        for item in group:
+            citation = item if isinstance(item, Citation) else Citation.model_validate(item)
+            earlier = found.get(citation.number)
+            if earlier is None or citation.text or citation.chunk_ids != earlier.chunk_ids:
+                found[citation.number] = citation
+    return [found[number] for number in sorted(found)]
 
 
 def key_of(hit: VectorSearchResult) -> PassageKey:

@@ -43,7 +43,7 @@ class SearchFailed(Event):
     """A part of a search failed and the turn goes on without it."""
 
     middleware: str
-    stage: Literal["scope", "gate", "rewrite", "search", "rerank", "on_results"]
+    stage: Literal["scope", "gate", "rewrite", "search", "rerank", "read", "on_results"]
     knowledge_base: str | None = None
     reason: str
     """Class and message of the error, without secrets."""

@@ -16,10 +16,13 @@ from .search import reason_of
 
 logger = logging.getLogger("agent_rag")
 
-_NAME = re.compile(r"[\w.\-]{1,64}")
+# Names and values go into the tool's schema, outside of any fence: only what looks like a name or a value, one or two
+# words, and never what is made to be read.
+_NAME = re.compile(r"(?=.{1,40}$)\w+(?:[.\-]\w+){0,4}")
+_VALUE = re.compile(r"(?=.{1,32}$)\w+(?:[./:+\-]\w+){0,3}(?: \w+(?:[./\-]\w+)?)?")
+_MAX_NAME_WORDS = 6
 _MAX_FIELDS = 30
 _MAX_VALUES = 20
-_MAX_VALUE_CHARACTERS = 60
 
 Kind = Literal["text", "number", "boolean", "date", "list"]
 
@@ -80,7 +83,7 @@ def fields_of(
     for name, values in sorted(seen.items(), key=lambda item: (-len(item[1]), item[0])):
         kinds = {_kind(value) for value in values}
         kind = kinds.pop() if len(kinds) == 1 else None
-        if kind is not None and name not in excluded and _NAME.fullmatch(name):
+        if kind is not None and name not in excluded and _is_name(name):
             fields[name] = FilterField(type=kind, values=_values(kind, values) if with_values else None)
     return dict(list(fields.items())[:_MAX_FIELDS])
 
@@ -96,9 +99,13 @@ def _kind(value: Any) -> Kind | None:
 
 
 def _values(kind: Kind, values: Iterable[Any]) -> list[Any] | None:
-    """The distinct values, sorted; None when they are too many, too long, or not plain words."""
+    """The distinct values, sorted; None when they are too many, or one does not look like a value."""
     if kind not in ("text", "list"):
         return None
     distinct = {item for value in values for item in (value if isinstance(value, list) else [value])}
-    plain = all(len(item) <= _MAX_VALUE_CHARACTERS and clean_inline(item).strip('"') == item for item in distinct)
+    plain = all(_VALUE.fullmatch(item) and clean_inline(item) == item for item in distinct)
     return sorted(distinct) if plain and 0 < len(distinct) <= _MAX_VALUES else None
+
+
+def _is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and len(re.split(r"[._\-]", name)) <= _MAX_NAME_WORDS

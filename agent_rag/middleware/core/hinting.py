@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from ...documents import is_blank
 from ...errors import ConfigurationError
 from .events import HintEvent
 from .hint import Hint
@@ -23,7 +24,7 @@ async def make_hint(pipeline: Pipeline, turn: Turn) -> Hint | None:
     Raises: with ``on_error="raise"``: the error of a knowledge base; ConfigurationError for a failed scope or
         `on_results`.
     """
-    if not (turn.text or turn.images) or not pipeline.bases or not await pipeline.passes_gate(turn):
+    if (is_blank(turn.text) and not turn.images) or not pipeline.bases or not await pipeline.passes_gate(turn):
         return None
     parameters = pipeline.parameters
     strict = parameters.on_error == "raise"
@@ -37,7 +38,6 @@ async def make_hint(pipeline: Pipeline, turn: Turn) -> Hint | None:
             deadline=Deadline(parameters.timeout_s),
         )
     except StageError as error:
-        logger.warning("no hint for this turn: %s", error)
         await pipeline.report(error.stage, reason_of(error.error))
         if strict:
             raise ConfigurationError(str(error)) from error.error
@@ -53,12 +53,13 @@ def _rendered(pipeline: Pipeline, turn: Turn, found: Found, queries: Sequence[st
     before, after = parameters.around_hint
     layout = pipeline.layout(turn, before=before, after=after)
     passages = passages_of(found.hits, found.also_in, merge=parameters.merge_neighbours)
-    rendered = render(passages, turn.numbers_for(passages), layout)
+    rendered = render(passages, turn.numbers.numbers_for(passages), layout)
     if not rendered.shown:
         logger.warning("no hint for this turn: max_context_tokens=%d holds no hit", parameters.max_context_tokens)
         return None
-    citations = turn.show(rendered.shown, hidden=layout.hidden)
-    if parameters.hint_scope == "turn" or parameters.persist_hint:
+    lasting = parameters.hint_scope == "turn" or parameters.persist_hint
+    citations = turn.show(rendered.shown, hidden=layout.hidden, lasting=lasting)
+    if lasting:
         turn.mark_hinted(rendered.shown)
     facts: dict[str, Any] = {
         "text": rendered.text,

@@ -61,12 +61,17 @@ class Parameters(BaseModel):
     """What a failed search does in `static` mode: go on without (and report it), or raise. The tool never raises."""
     repeat_limit: int = Field(default=3, ge=1)
     """How often the same tool call is answered in one turn; from the second time from a cache, with a note."""
+    search_limit: int = Field(default=20, ge=1)
+    """Different searches of the tool in one turn; from then on it tells the model to answer with what it has."""
     top_k_per_knowledge_base: int | None = Field(default=None, ge=1, le=MAX_TOP_K)
     """Most hits from any one knowledge base."""
     collapse_duplicates: bool = True
     """Show a text that occurs several times once, with all its sources."""
     merge_neighbours: bool = True
     """Show hits that follow each other in a document as one."""
+    disarm_images: bool = False
+    """Show only the words of Markdown and HTML images in passages, not their addresses. An answer that repeats such an
+    image makes a front end load it, which can carry parts of the conversation to its address."""
 
     tool_name: str = Field(default="search_knowledge", pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")
     tool_description: str | None = None

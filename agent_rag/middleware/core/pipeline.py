@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from ...content import ContentBlock, DataBlock, TextBlock
@@ -19,6 +20,8 @@ from .parameters import MAX_TOP_K, Parameters
 from .render import Layout, approximate_tokens
 from .search import Base, Deadline, Found, reason_of, search_all
 from .turn import Turn
+
+logger = logging.getLogger("agent_rag")
 
 Scope = FilterLike | Callable[..., FilterLike | Awaitable[FilterLike | None] | None]
 """A filter, or a function of the turn's context (or of nothing) that gives one; sync or async."""
@@ -59,7 +62,7 @@ class Pipeline:
         self.parameters = parameters
         self._reranker = reranker
         self._rewriter = rewriter
-        self._scope = scope if callable(scope) else as_filter(scope)
+        self._scope = scope if callable(scope) else _constant_scope(scope)
         self._scope_takes_context = callable(scope) and _takes_argument(scope)
         self._gate = gate
         self._on_event = on_event
@@ -121,6 +124,7 @@ class Pipeline:
             show_base=len(self.bases) > 1,
             show_document=parameters.read_document,
             hidden=self.hidden_fields,
+            disarm_images=parameters.disarm_images,
         )
 
     @property
@@ -161,6 +165,9 @@ class Pipeline:
             return True
 
     async def report(self, stage: Any, reason: str, *, knowledge_base: str | None = None) -> None:
+        """Tell the callback and the log of a part that failed, while the turn goes on."""
+        where = f" in {knowledge_base!r}" if knowledge_base else ""
+        logger.warning("%s: %s failed%s: %s", self.name, stage, where, reason)
         await emit(
             self._on_event,
             SearchFailed(middleware=self.name, stage=stage, knowledge_base=knowledge_base, reason=reason),
@@ -205,6 +212,13 @@ class Pipeline:
             return hits if kept is None else list(kept)
         except Exception as error:
             raise StageError("on_results", error) from error
+
+
+def _constant_scope(scope: FilterLike | None) -> FilterLike | None:
+    """Raises: ConfigurationError: an empty mapping, which would allow everything: a scope that was forgotten."""
+    if isinstance(scope, Mapping) and not scope:
+        raise ConfigurationError("scope is {}, which would open everything; scope=None says that there is none")
+    return as_filter(scope)
 
 
 def check_filterable(bases: Sequence[Base], *, needed: bool) -> None:

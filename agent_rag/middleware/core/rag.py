@@ -22,8 +22,9 @@ from .hint import Hint
 from .hinting import make_hint
 from .parameters import Parameters as RAGParameters
 from .pipeline import Gate, Pipeline, Scope, check_filterable
+from .result import ToolResult, said
 from .search import Base, reason_of
-from .tool import READ_DOCUMENT, KnowledgeTool, ToolResult, read_spec, said, search_spec
+from .tool import READ_DOCUMENT, KnowledgeTool, read_spec, search_spec
 from .turn import Ask, History, Turn
 
 logger = logging.getLogger("agent_rag")

@@ -10,7 +10,7 @@ from ...chat import image_note
 from ...content import ContentBlock, DataBlock, TextBlock
 from ...documents import VectorSearchResult
 from ...retrieval.fence import Fence, clean
-from .citation import Passage, PassageKey, Source, cite, header, key_of, location_of
+from .citation import Citation, Passage, PassageKey, Source, cite, header, key_of, location_of
 
 logger = logging.getLogger("agent_rag")
 
@@ -36,6 +36,10 @@ class Layout:
     show_base: bool = False
     show_document: bool = False
     hidden: frozenset[str] = frozenset()
+    disarm_images: bool = False
+
+    def header(self, citation: Citation) -> str:
+        return header(citation, show_base=self.show_base, show_document=self.show_document)
 
 
 @dataclass
@@ -72,7 +76,7 @@ def render(
     numbers: Sequence[int],
     layout: Layout,
     *,
-    references: Sequence[int] = (),
+    references: Sequence[Citation] = (),
     note: str = "",
 ) -> Rendered:
     """Show as many of `passages` as fit, best first.
@@ -81,7 +85,7 @@ def render(
 
     Args:
         numbers: Of the passages.
-        references: Numbers of hits that the model already has before it.
+        references: Hits that the model already has before it in this turn.
         note: A line of ours after the passages.
     """
     fence = Fence()
@@ -155,21 +159,23 @@ def _overlap(first: str, second: str) -> int:
     return 0
 
 
-def _text(entries: Sequence[str], layout: Layout, fence: Fence, references: Sequence[int], notes: str) -> str:
+def _text(entries: Sequence[str], layout: Layout, fence: Fence, references: Sequence[Citation], notes: str) -> str:
     parts = [layout.before + fence.wrap("\n\n".join(entries))] if entries else [layout.before.rstrip()]
     if references:
-        listed = ", ".join(f"[{number}]" for number in references)
-        parts.append(f"Already shown above, and matching too: {listed}.")
+        # With its place: what a hint showed is not in the history of later turns, and this line is.
+        listed = "; ".join(layout.header(citation) for citation in references)
+        parts.append(f"Matching too, and shown earlier in this turn: {listed}.")
     parts.append(notes)
     return "\n".join(part for part in parts if part) + layout.after
 
 
 def _entry(passage: Passage, number: int, layout: Layout) -> str:
     citation = cite(passage, number, hidden=layout.hidden)
-    head = header(citation, show_base=layout.show_base, show_document=layout.show_document)
+    head = layout.header(citation)
+    keep = not layout.disarm_images
     if isinstance(passage.best.chunk.content, DataBlock):
-        return f"{head}\n{_IMAGE_MARK}{clean(image_note(passage.best.chunk.content))}"
-    return f"{head}\n{clean(passage.text)}"
+        return f"{head}\n{_IMAGE_MARK}{clean(image_note(passage.best.chunk.content), images=keep)}"
+    return f"{head}\n{clean(passage.text, images=keep)}"
 
 
 def _left_out(count: int) -> str:

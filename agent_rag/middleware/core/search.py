@@ -7,9 +7,9 @@ import inspect
 import logging
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ...content import Base64Source, ContentBlock, DataBlock, TextBlock, URLSource
 from ...documents import Chunk, VectorSearchResult
@@ -61,10 +61,31 @@ class Deadline:
         return None if self._end is None else max(self._end - time.monotonic(), 0.0) * share
 
 
-class Base:
-    """A knowledge base as attached: anything with `name`, `description` and `search`."""
+class KnowledgeBaseLike(Protocol):
+    """What the middleware takes as a knowledge base: a `KnowledgeBase`, or a retriever of yours."""
 
-    def __init__(self, knowledge_base: Any) -> None:
+    @property
+    def name(self) -> str:
+        """Short, unique among those on one middleware; models choose by it."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it holds, in a sentence; models read it."""
+        ...
+
+    @property
+    def search(self) -> Callable[..., Awaitable[Sequence[Any]]]:
+        """``await search(queries, top_k=5, score_threshold=None)``, with ``filter=`` where filters and scopes are to be
+        enforced. It gives `VectorSearchResult`, AgentScope's results, or mappings with ``text`` and perhaps ``source``,
+        ``score``, ``document_id``, ``chunk_index`` and ``metadata``; best first."""
+        ...
+
+
+class Base:
+    """A knowledge base as attached."""
+
+    def __init__(self, knowledge_base: KnowledgeBaseLike) -> None:
         """Raises: ConfigurationError: one of the three is missing."""
         for attribute in ("name", "description", "search"):
             if getattr(knowledge_base, attribute, None) is None:
@@ -72,7 +93,8 @@ class Base:
                     f"{type(knowledge_base).__name__} is no knowledge base: it has no {attribute!r}; "
                     "it needs name, description and async search(queries, top_k, score_threshold)"
                 )
-        self.knowledge_base = knowledge_base
+        self.knowledge_base: Any = knowledge_base
+        """Any: it may have more, such as `list_chunks`."""
         self.name = str(knowledge_base.name)
         self.description = str(knowledge_base.description)
         accepted = _keywords(knowledge_base.search)
@@ -118,7 +140,9 @@ async def search_all(
     if not bases or not queries:
         return Found()
     asked = top_k if per_base is None else min(top_k, per_base)
-    rankings, failures = await _ask_all(bases, queries, asked, score_threshold, filter, timeout_s)
+    rankings, failures = await ask_all(
+        bases, lambda base: base.search(queries, asked, score_threshold, filter), timeout_s
+    )
     if scope is not None:
         rankings = [[hit for hit in ranking if _in_scope(hit, scope)] for ranking in rankings]
     hits = rankings[0] if len(rankings) == 1 else _merged(rankings)
@@ -127,15 +151,15 @@ async def search_all(
     return found
 
 
-async def _ask_all(
+async def ask_all(
     bases: Sequence[Base],
-    queries: Sequence[ContentBlock],
-    top_k: int,
-    score_threshold: float | None,
-    filter: FilterLike | None,
+    question: Callable[[Base], Coroutine[Any, Any, list[VectorSearchResult]]],
     timeout_s: float | None,
 ) -> tuple[list[list[VectorSearchResult]], list[Failure]]:
-    tasks = [asyncio.create_task(base.search(queries, top_k, score_threshold, filter)) for base in bases]
+    """Put a question to all `bases` at once: their answers, empty for one that failed or was late, and the failures."""
+    if not bases:
+        return [], []
+    tasks = [asyncio.create_task(question(base)) for base in bases]
     try:
         await asyncio.wait(tasks, timeout=timeout_s)
     finally:

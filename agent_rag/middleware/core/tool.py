@@ -5,52 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from ...chat import ToolSpec
-from ...content import ContentBlock, TextBlock
 from ...filters import FilterField, filter_schema
-from .citation import Citation
 from .parameters import MAX_TOP_K
+from .result import ToolResult
 from .search import Base
 from .turn import Turn
 
 READ_DOCUMENT = "read_document"
-
-
-class ToolResult(BaseModel):
-    """The answer to one tool call."""
-
-    model_config = ConfigDict(frozen=True)
-
-    text: str
-    """What a text-only model reads; an image is its caption or ``[image: name]``."""
-    blocks: tuple[ContentBlock, ...] = ()
-    """The same as parts; with image blocks only if the turn's model takes images. Never empty."""
-    citations: tuple[Citation, ...] = ()
-    """What is shown, by number: for the framework's artifact slot."""
-    is_error: bool = False
-    """The call could not be answered: bad arguments, or no knowledge base answered. No hits is no error."""
-    degraded: bool = False
-    """A knowledge base did not answer, or a reranker failed."""
-    dropped: int = 0
-    """Hits left out to fit the budget."""
-    repeated: bool = False
-    """From the turn's cache, or refused because it was repeated too often."""
-
-    def structured(self) -> dict[str, Any]:
-        """Citations and flags as plain JSON, for artifact and metadata slots."""
-        return {
-            "citations": [citation.model_dump(mode="json") for citation in self.citations],
-            "is_error": self.is_error,
-            "degraded": self.degraded,
-            "dropped": self.dropped,
-        }
-
-
-def said(text: str, *, is_error: bool = False, **fields: Any) -> ToolResult:
-    """A result of words only."""
-    return ToolResult(text=text, blocks=(TextBlock(text=text),), is_error=is_error, **fields)
 
 
 class KnowledgeTool:
@@ -80,6 +42,13 @@ class KnowledgeTool:
         """JSON schema of the arguments. Yours to keep: a fresh copy."""
         return self.spec.model_copy(deep=True).parameters
 
+    @property
+    def strict_parameters(self) -> dict[str, Any]:
+        """The same for OpenAI's strict mode: every argument is required, and those that may be left out may be null.
+        Filters nest one level deep there."""
+        strict: dict[str, Any] = _strict(self.parameters)
+        return strict
+
     async def __call__(
         self, arguments: Mapping[str, Any] | str | None = None, /, *, turn: Turn | None = None, **named: Any
     ) -> ToolResult:
@@ -108,7 +77,7 @@ def search_spec(
         },
         "knowledge_bases": {
             "type": "array",
-            "items": {"type": "string", "enum": names},
+            "items": {"type": "string", "enum": names} if names else {"type": "string"},
             "description": "Search only these; leave it out to search all.",
         },
         "top_k": {
@@ -130,6 +99,33 @@ def search_spec(
             "additionalProperties": False,
         },
     )
+
+
+def _strict(schema: Any, conditions: Sequence[Any] = ()) -> Any:
+    """A JSON schema with what OpenAI's strict mode wants of objects, and without the keywords that it refuses."""
+    if isinstance(schema, list):
+        return [_strict(item, conditions) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "anyOf" in schema:
+        conditions = [part for part in schema["anyOf"] if "field" in part.get("properties", {})] or conditions
+    if schema == {"type": "object"}:
+        return {"anyOf": [_strict(condition) for condition in conditions]}
+    made = {key: _strict(value, conditions) for key, value in schema.items() if key != "properties"}
+    if "properties" in schema:
+        needed = schema.get("required", [])
+        properties = {name: _strict(value, conditions) for name, value in schema["properties"].items()}
+        made["properties"] = {name: value if name in needed else _nullable(value) for name, value in properties.items()}
+        made["required"] = list(properties)
+        made["additionalProperties"] = False
+    return made
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    if "anyOf" in schema:
+        null = {"type": "null"}
+        return schema if null in schema["anyOf"] else {**schema, "anyOf": [*schema["anyOf"], null]}
+    return {**schema, "type": [schema["type"], "null"]}
 
 
 def read_spec() -> ToolSpec:

@@ -11,15 +11,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...chat import HINT_NAME, ChatMessage
 from ...content import ContentBlock, DataBlock, TextBlock
-from .citation import Citation, Passage, PassageKey, cite
-
-if TYPE_CHECKING:
-    from .hint import Hint
-    from .tool import ToolResult
+from .citation import Citation, Passage, PassageKey
+from .hint import Hint
+from .numbers import Numbers, highest_number
+from .result import ToolResult
 
 History = Iterable[ChatMessage] | Callable[[], Iterable[ChatMessage]]
 Ask = str | ContentBlock | ChatMessage | Sequence[str | ContentBlock]
@@ -45,6 +44,8 @@ class Slot:
     hint_done: bool = False
     scope: Any = None
     scope_done: bool = False
+    searches: int = 0
+    """Different searches of the tool so far."""
 
 
 class Turn:
@@ -53,7 +54,8 @@ class Turn:
     Make it with `RAGMiddleware.start_turn` when the turn begins, keep it in the framework's per-run slot, and hand it
     to every `hint` and `call_tool` of the turn, of all instances on the agent: then citation numbers go on, what a hint
     showed is not shown again, and repeated calls are noticed. Where a framework runs a turn in one context, ``with
-    turn.active():`` lets calls find it by themselves. Not for use from several event loops at once.
+    turn.active():`` lets calls find it by themselves. A turn that starts while another one is active is a subagent's,
+    and shares its numbers. Not for use from several event loops at once.
     """
 
     def __init__(
@@ -67,8 +69,8 @@ class Turn:
         """
         Args:
             ask: The user's message: text, blocks, or a ChatMessage. None or blank: there is nothing to hint at.
-            history: Earlier messages, oldest first, or a function that gives them when a query rewriter wants them.
-                Only user and assistant text is kept.
+            history: Earlier messages, oldest first, or a function that gives them when they are wanted: with hints
+                and tool results where the model still sees them, so that new citation numbers go on after theirs.
             context: The caller's identity as the framework carries it; given to the `scope` callable.
             supports_images: Whether the model takes image parts.
         """
@@ -77,17 +79,28 @@ class Turn:
         self._history = history
         self.context = context
         self.supports_images = supports_images
-        self._numbers: dict[PassageKey, int] = {}
-        self._citations: dict[int, Citation] = {}
+        self._parent = _current.get()
+        self._shown: set[PassageKey] = set()
         self._hinted: set[PassageKey] = set()
         self._calls: dict[str, Call] = {}
         self._slots: dict[str, Slot] = {}
 
     @cached_property
+    def _earlier(self) -> tuple[ChatMessage, ...]:
+        messages = self._history() if callable(self._history) else self._history
+        return tuple(messages)
+
+    @cached_property
     def history(self) -> tuple[ChatMessage, ...]:
         """The earlier user and assistant messages."""
-        messages = self._history() if callable(self._history) else self._history
-        return tuple(message for message in messages if _is_talk(message))
+        return tuple(message for message in self._earlier if _is_talk(message))
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """The citation numbers of this conversation; those of the calling turn in a subagent."""
+        numbers = self._parent.numbers if self._parent is not None else Numbers()
+        numbers.start_after(highest_number(self._earlier))
+        return numbers
 
     @property
     def text(self) -> str:
@@ -101,8 +114,8 @@ class Turn:
 
     @property
     def citations(self) -> list[Citation]:
-        """Everything shown to the model in this turn, by number."""
-        return [self._citations[number] for number in sorted(self._citations)]
+        """Everything shown to the model in this turn, and by the agents that it called, by number."""
+        return self.numbers.citations
 
     @staticmethod
     def current() -> Turn | None:
@@ -120,45 +133,29 @@ class Turn:
 
     # --- for the middleware ---
 
-    def numbers_for(self, passages: Sequence[Passage]) -> list[int]:
-        """The number of each passage: the one a chunk of it already has, else the next free ones in order."""
-        numbers, free = [], max(self._citations, default=0) + 1
-        for passage in passages:
-            known = [self._numbers[key] for key in passage.keys if key in self._numbers]
-            numbers.append(min(known, default=free))
-            free += not known
-        return numbers
+    def show(self, passages: Sequence[Passage], *, hidden: Iterable[str] = (), lasting: bool = True) -> list[Citation]:
+        """Number `passages` for good.
 
-    def show(self, passages: Sequence[Passage], *, hidden: Iterable[str] = ()) -> list[Citation]:
-        """Number `passages` for good. Several under one number become one citation."""
-        shown = []
-        for passage, number in zip(passages, self.numbers_for(passages), strict=True):
-            citation = cite(passage, number, hidden=hidden)
-            if (earlier := self._citations.get(number)) is not None:
-                ids = dict.fromkeys((*earlier.chunk_ids, *citation.chunk_ids))
-                citation = citation.model_copy(update={"chunk_ids": tuple(ids)})
-            for key in passage.keys:
-                self._numbers.setdefault(key, number)
-            self._citations[number] = citation
-            shown.append(citation)
-        return shown
+        Args:
+            lasting: Whether the model sees them in its later calls of this turn too.
+        """
+        if lasting:
+            self._shown.update(key for passage in passages for key in passage.keys)
+        return self.numbers.keep(passages, hidden=hidden)
 
     def mark_hinted(self, passages: Iterable[Passage]) -> None:
         self._hinted.update(key for passage in passages for key in passage.keys)
 
-    def was_hinted(self, key: PassageKey) -> bool:
-        """Whether a hint that the model still sees showed this chunk."""
-        return key in self._hinted
+    def was_shown(self, key: PassageKey) -> bool:
+        """Whether the model sees this chunk already: in a hint or in a tool result of this turn."""
+        return key in self._shown
+
+    def citation(self, number: int) -> Citation | None:
+        return self.numbers.citation(number)
 
     @property
     def hinted_count(self) -> int:
         return len(self._hinted)
-
-    def number_of(self, key: PassageKey) -> int | None:
-        return self._numbers.get(key)
-
-    def citation(self, number: int) -> Citation | None:
-        return self._citations.get(number)
 
     def call(self, signature: str) -> Call:
         return self._calls.setdefault(signature, Call())
