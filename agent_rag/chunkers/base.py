@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -12,6 +13,15 @@ from ..documents import Chunk, Section
 from ..errors import ConfigurationError
 
 _BY_TYPE: dict[str, type[ChunkerBase]] = {}
+P = TypeVar("P")
+P_co = TypeVar("P_co", covariant=True)
+
+
+class HasParameters(Protocol[P_co]):
+    """A class with a nested class `Parameters`."""
+
+    @property
+    def Parameters(self) -> type[P_co]: ...
 
 
 class ChunkerBase(ABC):
@@ -30,7 +40,7 @@ class ChunkerBase(ABC):
 
         model_config = ConfigDict(extra="forbid", frozen=True)
 
-    def __init__(self, parameters: Any = None, **options: Any) -> None:
+    def __init__(self, parameters: BaseModel | Mapping[str, Any] | None = None, **options: Any) -> None:
         """Args:
             parameters: An instance of this class's `Parameters`, or a mapping of its fields; None for defaults.
             options: Fields of `Parameters` by name, instead of `parameters`.
@@ -42,13 +52,18 @@ class ChunkerBase(ABC):
             raise TypeError(f"{type(self).__name__} takes parameters or {', '.join(sorted(options))}, not both")
         if parameters is None:
             parameters = self.Parameters(**options)
-        elif isinstance(parameters, dict):
+        elif isinstance(parameters, Mapping):
             parameters = self.Parameters.model_validate(parameters)
         elif not isinstance(parameters, self.Parameters):
             raise TypeError(
                 f"{type(self).__name__} takes {type(self).__name__}.Parameters, got {type(parameters).__name__}"
             )
-        self.parameters = parameters
+        self._parameters: BaseModel = parameters
+
+    @property
+    def parameters(self: HasParameters[P]) -> P:
+        """The options, of this class's own `Parameters`."""
+        return cast(P, cast(ChunkerBase, self)._parameters)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

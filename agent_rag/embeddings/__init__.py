@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .base import EmbeddingInput, EmbeddingMode, EmbeddingModelBase, EmbeddingResponse
+from .base import EmbeddingInput, EmbeddingMode, EmbeddingModelBase, EmbeddingModelLike, EmbeddingResponse
 
 if TYPE_CHECKING:
     from .local import LocalEmbeddingModel
@@ -15,6 +15,7 @@ __all__ = [
     "EmbeddingInput",
     "EmbeddingMode",
     "EmbeddingModelBase",
+    "EmbeddingModelLike",
     "EmbeddingResponse",
     "LocalEmbeddingModel",
     "OpenAIEmbeddingModel",

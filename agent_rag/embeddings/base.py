@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 
@@ -22,6 +22,22 @@ class EmbeddingResponse(BaseModel):
     embeddings: list[list[float]]
     tokens: int | None = None
     """Tokens the provider counted."""
+
+
+class EmbeddingModelLike(Protocol):
+    """What a KnowledgeBase needs of an embedding model; `EmbeddingModelBase` has it, and so may a class of your own.
+
+    `supports_multimodal`, `keyword_weight`, `fingerprint` and a keyword argument `mode` are used where they are there.
+    """
+
+    @property
+    def dimensions(self) -> int:
+        """Length of every vector."""
+        ...
+
+    async def __call__(self, inputs: list[Any], /) -> Any:
+        """Embed `inputs`: something with `embeddings`, one vector per input, in order."""
+        ...
 
 
 class EmbeddingModelBase(ABC):

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..content import DataBlock
 from ..documents import Chunk, is_blank
-from ..embeddings.base import EmbeddingInput, EmbeddingMode, EmbeddingModelBase
+from ..embeddings.base import EmbeddingInput, EmbeddingMode, EmbeddingModelLike
 from ..errors import ConfigurationError, EmbeddingAuthError, EmbeddingError, EmbeddingTimeoutError
 from .document import WriteReport
 
@@ -19,7 +19,7 @@ _EMBED_BATCH = 512
 class Embedder:
     """An embedding model, ours or duck-typed or none, with its answers checked."""
 
-    def __init__(self, model: EmbeddingModelBase | Any | None) -> None:
+    def __init__(self, model: EmbeddingModelLike | None) -> None:
         self.model = model
         self._takes_mode = model is not None and "mode" in inspect.signature(model.__call__).parameters
 
@@ -75,7 +75,7 @@ class Embedder:
 
         Raises: EmbeddingError: wrong count or size, or a number that is not finite. ConfigurationError: no model.
         """
-        model = self.model
+        model: Any = self.model  # its call may take `mode`
         if model is None:
             raise ConfigurationError("there is no embedding model; only keyword search works")
         response = await (model(list(inputs), mode=mode) if self._takes_mode else model(list(inputs)))

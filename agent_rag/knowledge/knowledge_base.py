@@ -20,7 +20,7 @@ from ..documents import (
     scope_key,
     storable_metadata,
 )
-from ..embeddings.base import EmbeddingModelBase
+from ..embeddings.base import EmbeddingModelLike
 from ..errors import ConfigurationError
 from ..events import DocumentsDeleted, DocumentsReplaced, EventCallback, Trigger, emit
 from ..filters import FilterLike, all_of, as_filter, matches
@@ -55,7 +55,7 @@ class KnowledgeBase:
         self,
         name: str,
         description: str,
-        embedding_model: EmbeddingModelBase | Any | None,
+        embedding_model: EmbeddingModelLike | None,
         vector_store: VectorStoreBase,
         collection: str,
         metadata_filter: Mapping[str, Any] | Callable[[], Scope] | None = None,

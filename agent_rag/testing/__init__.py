@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .chat import ScriptedChatModel
     from .chunker_contract import ChunkerContract
     from .embedding import HashEmbedding
+    from .embedding_contract import EmbeddingContract
     from .knowledge import FactBase
     from .parser_contract import ParserContract
     from .records import record
@@ -21,6 +22,7 @@ _CONTRACTS = {
     "AdapterContract": "adapter_contract",
     "Outcome": "adapter_contract",
     "ChunkerContract": "chunker_contract",
+    "EmbeddingContract": "embedding_contract",
     "ParserContract": "parser_contract",
     "StoreContract": "store_contract",
     "assert_congruent": "store_contract",
@@ -36,6 +38,7 @@ _FAKES = {
 __all__ = [
     "AdapterContract",
     "ChunkerContract",
+    "EmbeddingContract",
     "FactBase",
     "HashEmbedding",
     "Outcome",

@@ -9,6 +9,13 @@ import pytest
 
 from agent_rag import Base64Source, DataBlock, LocalEmbeddingModel, TextBlock
 from agent_rag.errors import EmbeddingError
+from agent_rag.testing import EmbeddingContract
+
+
+class TestContract(EmbeddingContract):
+    @pytest.fixture
+    def model(self) -> LocalEmbeddingModel:
+        return LocalEmbeddingModel()
 
 
 async def test_gives_unit_vectors_in_order() -> None:
