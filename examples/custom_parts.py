@@ -201,9 +201,7 @@ def _identity(record: VectorRecord) -> tuple[str, int]:
 
 def _check_vector(vector: Sequence[float], collection: str, dimensions: int) -> None:
     if len(vector) != dimensions:
-        raise DimensionMismatchError(
-            f"{collection!r} holds vectors of {dimensions} numbers, got {len(vector)}"
-        )
+        raise DimensionMismatchError(f"{collection!r} holds vectors of {dimensions} numbers, got {len(vector)}")
     if not all(abs(number) < 3.4e38 for number in vector):
         raise RecordError(f"a vector for {collection!r} has a number that is not finite")
 

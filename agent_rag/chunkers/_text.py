@@ -131,7 +131,7 @@ class SizedChunker(TextChunker):
         super().__init__(parameters, **options)
         if length is not None:
             name = length if isinstance(length, str) else name_of(length)
-            self.parameters = self.parameters.model_copy(update={"length": name})
+            self._parameters = self.parameters.model_copy(update={"length": name})
         self.length = length if callable(length) else length_from(self.parameters.length)
 
     def cutter(self, **changes: Any) -> Cutter:

@@ -8,7 +8,6 @@ from pathlib import Path
 from pydantic import Field
 
 from agent_rag import (
-    TextBlock,
     Chunk,
     ChunkerBase,
     F,
@@ -19,6 +18,7 @@ from agent_rag import (
     RAGMiddleware,
     RecursiveChunker,
     Section,
+    TextBlock,
     TextSource,
     VectorSearchResult,
     VectorStoreBase,
