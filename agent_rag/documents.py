@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .content import ContentBlock, DataBlock, TextBlock
 from .errors import RecordError
+from .places import Places
 
 __all__ = [
     "Chunk",
@@ -51,6 +52,9 @@ class Section(BaseModel):
     """Headings in this section's text, by offset."""
     heading_path: list[str] = Field(default_factory=list)
     """Titles above the start of this section, outermost first (an outline entry, an enclosing heading)."""
+    places: Places | None = None
+    """Where the lines of the text stand in the file: each chunk gets its own part of it as metadata (`lines`, `rows`,
+    `records`, `time`)."""
     warnings: list[str] = Field(default_factory=list)
     """What of the file is in no Section, and why, one sentence each; an ingestion reports them. Chunks have none."""
 

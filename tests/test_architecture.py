@@ -17,7 +17,7 @@ PACKAGE = Path(agent_rag.__file__).parent
 # Each line may import from itself and from the lines above it. `knowledge` imports `ingestion` late, by design.
 ORDER = [
     ["errors"],
-    ["content", "limits"],
+    ["content", "limits", "places"],
     ["documents", "events"],
     ["filters"],
     ["_util"],

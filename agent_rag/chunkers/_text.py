@@ -16,6 +16,7 @@ from ..content import TextBlock
 from ..documents import Chunk, Section
 from ..errors import ChunkError, ParseLimitError
 from ..workers import is_isolated, run_isolated
+from ..places import Locator
 from ._boundaries import first_solid, is_blank
 from ._windows import Cutter, Span
 from .base import ChunkerBase
@@ -32,7 +33,7 @@ class Piece(NamedTuple):
     end: int
     """The chunk's text is ``section.text[start:end]``, unless `text` is given."""
     text: str | None = None
-    """Text that the chunker wrote anew; the chunk has no span then."""
+    """Text that the chunker wrote anew from ``section.text[start:end]``; the chunk has no span then."""
     metadata: dict[str, Any] | None = None
     """Added to the section's."""
     heading_path: list[str] | None = None
@@ -177,6 +178,7 @@ def _emit(
     fields = first.__dict__
     path = first.heading_path
     nested = any(isinstance(value, dict | list) for value in section.metadata.values())
+    located = Locator(section.places, text) if section.places else None
     for index, piece in enumerate(pieces, len(chunks)):
         values = fields.copy()
         values["chunk_index"] = index
@@ -187,6 +189,8 @@ def _emit(
             start, end = values["span"] = piece
             values["content"] = _made(TextBlock, {"type": "text", "text": text[start:end]}, _TEXT_FIELDS)
             values["heading_path"] = paths.at_visible(text, start, end) if section.headings else path.copy()
+        if located is not None:
+            values["metadata"].update(located.between(piece[0], piece[1]))
         chunks.append(_made(Chunk, values, _CHUNK_FIELDS))
 
 

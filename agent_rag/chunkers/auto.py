@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any, ClassVar
 
 from ..documents import Section
+from ..places import LineNumbers
 from ._text import STRUCTURED_CHARACTERS, Piece, SizedChunker, SizeParameters
 from ._windows import Span
 from .code import CodeChunker, language_of
@@ -77,8 +78,14 @@ def chunker_for(what: Section | str, **options: Any) -> SizedChunker:
 
 def chunker_class(what: Section | str) -> type[SizedChunker]:
     """The class that `chunker_for` instantiates."""
-    form = what.metadata.get("format") if isinstance(what, Section) else _format_of(what)
+    form = _format_in(what) if isinstance(what, Section) else _format_of(what)
     return _BY_FORMAT.get(form, RecursiveChunker) if isinstance(form, str) else RecursiveChunker
+
+
+def _format_in(section: Section) -> object:
+    """Its declared format; rows of a sheet are a Markdown table."""
+    has_rows = isinstance(section.places, LineNumbers) and section.places.unit == "rows"
+    return section.metadata.get("format", "markdown" if has_rows else None)
 
 
 def _format_of(name: str) -> str | None:

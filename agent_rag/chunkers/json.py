@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -14,6 +15,8 @@ from ._text import STRUCTURED_CHARACTERS, Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, Span, largest_fit
 from .lengths import LengthFunction
 
+_RECORD = re.compile(r"^[^\S\n]*+\S[^\n]*", re.M)
+"""A line that is not blank."""
 Path = tuple[str | int, ...]
 
 
@@ -42,12 +45,24 @@ class JSONChunker(SizedChunker):
     def split(self, section: Section) -> Sequence[Piece | Span]:
         text = section.text
         try:
-            value = _parsed(text)
+            value, lines = _parsed(text)
             if self.length(text) <= self.parameters.chunk_size:
                 return [Piece(0, len(text), metadata={"key_path": []})]
-            return list(_Splitter(len(text), self.parameters.chunk_size, self.length).split((), value))
+            pieces = list(_Splitter(len(text), self.parameters.chunk_size, self.length).split((), value))
+            return _at_lines(pieces, lines) if lines and section.places else pieces
         except (ValueError, RecursionError):
             return self.cutter().cut(text)
+
+
+def _at_lines(pieces: Iterable[Piece], lines: Sequence[Span]) -> list[Piece]:
+    """Pieces of JSON Lines with the span of their lines, whose numbers say more than positions in an array."""
+    found: list[Piece] = []
+    for piece in pieces:
+        metadata = dict(piece.metadata or {})
+        path = metadata["key_path"]
+        first, last = (int(path[0]), int(path[0])) if path else metadata.pop("items", (0, len(lines) - 1))
+        found.append(piece._replace(start=lines[first][0], end=lines[last][1], metadata=metadata))
+    return found
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -62,16 +77,18 @@ class _Raw(str):
     __slots__ = ()
 
 
-def _parsed(text: str) -> Any:
-    """The value of a JSON text, or the list of those of JSON Lines. Raises: ValueError: it is neither."""
-    text = text.removeprefix("\ufeff")
+def _parsed(text: str) -> tuple[Any, list[Span]]:
+    """The value of a JSON text; or the list of those of JSON Lines, with the spans of its lines.
+
+    Raises: ValueError: it is neither.
+    """
     try:
-        return _decoded(text)
+        return _decoded(text.removeprefix("\ufeff")), []
     except ValueError:
-        lines = [line for line in text.split("\n") if line.strip()]
+        lines = [match.span() for match in _RECORD.finditer(text)]
         if len(lines) < 2:
             raise
-        return [_decoded(line) for line in lines]
+        return [_decoded(text[start:end].removeprefix("\ufeff")) for start, end in lines], lines
 
 
 def _decoded(text: str) -> Any:

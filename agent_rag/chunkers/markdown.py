@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
+from .._util.markdown import Block, Markdown, headings_in, rows_of
 from ..documents import Heading, Section
 from ._boundaries import first_solid, line_end, line_start
-from ._markdown_blocks import Block, blocks_of, plain_title, rows_of
 from ._text import STRUCTURED_CHARACTERS, HeadingPaths, Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, largest_fit
 
@@ -35,9 +35,10 @@ class MarkdownChunker(SizedChunker):
 
     def split(self, section: Section) -> Iterator[Piece]:
         text = section.text
-        blocks = blocks_of(text)
+        source = Markdown(text)
+        blocks = source.blocks()
         if not section.headings:
-            section = section.model_copy(update={"headings": _headings(blocks)})
+            section = section.model_copy(update={"headings": _headings(source, blocks)})
         paths = HeadingPaths(section)
         for head, body in _groups(blocks):
             packer = _Packer(text, self.cutter(), paths, head[-1].start if head else 0)
@@ -48,8 +49,8 @@ class MarkdownChunker(SizedChunker):
             yield from packer.finish()
 
 
-def _headings(blocks: Iterable[Block]) -> list[Heading]:
-    titled = ((block, plain_title(block.title)) for block in blocks if block.level)
+def _headings(source: Markdown, blocks: Iterable[Block]) -> list[Heading]:
+    titled = ((block, source.title(block.title)) for block in headings_in(blocks))
     return [Heading(level=block.level, title=title, offset=block.start) for block, title in titled if title]
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ..documents import DocumentSummary, VectorSearchResult
 from ..events import Event, LoadProgress
-from ..middleware.core.citation import location_of
+from ..middleware.core.citation import location_of, place_text
 
 if TYPE_CHECKING:
     from ..ingestion.report import IngestReport
@@ -68,7 +68,7 @@ def show_results(results: Sequence[VectorSearchResult], *, as_json: bool) -> Non
     if not results:
         console.print("nothing found")
     for number, result in enumerate(results, 1):
-        place = "".join(f", {name} {value}" for name, value in location_of(result.chunk.metadata).items())
+        place = "".join(f", {name} {place_text(value)}" for name, value in location_of(result.chunk.metadata).items())
         title = f"[{number}] {result.chunk.source}{place}"
         signals = result.signals.model_dump(exclude_none=True)
         scores = ", ".join(f"{name} {value:.3f}" for name, value in {"score": result.score, **signals}.items())

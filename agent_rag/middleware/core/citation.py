@@ -9,10 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...documents import Signals, VectorSearchResult
+from ...places import PLACE_FIELDS, RANGE_FIELDS
 from ...retrieval.fence import clean_inline
-
-LOCATION_FIELDS = ("page", "pages", "slide", "sheet", "rows", "row", "key_path", "lines")
-"""Metadata fields that say where in a file a chunk is, in the order they are shown."""
 
 PREVIEW_CHARACTERS = 300
 
@@ -48,7 +46,7 @@ class Citation(BaseModel):
     uri: str | None = None
     knowledge_base: str | None = None
     location: dict[str, Any] = Field(default_factory=dict)
-    """Page, slide, sheet, rows or key path, as the parser gave it."""
+    """Page, slide, sheet, rows, lines, key path or time, over all of its chunks."""
     heading_path: tuple[str, ...] = ()
     """Titles above all of it."""
     span: tuple[int, int] | None = None
@@ -120,7 +118,7 @@ def cite(passage: Passage, number: int, *, hidden: Iterable[str] = ()) -> Citati
         title=chunk.title,
         uri=chunk.uri,
         knowledge_base=best.knowledge_base,
-        location=location_of(metadata),
+        location=_common_location([hit.chunk.metadata for hit in passage.hits or [best]], excluded),
         heading_path=_common_path([hit.chunk.heading_path for hit in passage.hits]),
         span=passage.span,
         score=best.score,
@@ -142,7 +140,32 @@ def _common_path(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def location_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: metadata[name] for name in LOCATION_FIELDS if metadata.get(name) not in (None, "", [])}
+    return {name: metadata[name] for name in PLACE_FIELDS if metadata.get(name) not in (None, "", [])}
+
+
+def same_place(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    """Whether two places differ at most in their ranges."""
+    first, second = location_of(a), location_of(b)
+    return first.keys() == second.keys() and all(
+        name in RANGE_FIELDS or value == second[name] for name, value in first.items()
+    )
+
+
+def _common_location(metadatas: Sequence[Mapping[str, Any]], hidden: set[str]) -> dict[str, Any]:
+    """The place of neighbouring chunks: from the first number to the last, from the first time to the last."""
+    location = location_of({name: value for name, value in metadatas[0].items() if name not in hidden})
+    for name in RANGE_FIELDS if len(metadatas) > 1 else ():
+        if name in location:
+            location[name] = _spanned([metadata[name] for metadata in metadatas if name in metadata], name)
+    return location
+
+
+def _spanned(values: Sequence[Any], name: str) -> Any:
+    if name == "speaker":
+        return ", ".join(dict.fromkeys(speaker for value in values for speaker in str(value).split(", ")))
+    if all(isinstance(value, list) and len(value) == 2 for value in values):
+        return [min(value[0] for value in values), max(value[1] for value in values)]
+    return f"{str(values[0]).partition('-')[0]}-{str(values[-1]).rpartition('-')[2]}"
 
 
 def place_text(value: Any) -> str:

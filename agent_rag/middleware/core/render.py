@@ -10,7 +10,7 @@ from ...chat import image_note
 from ...content import ContentBlock, DataBlock, TextBlock
 from ...documents import VectorSearchResult
 from ...retrieval.fence import Fence, clean
-from .citation import Citation, Passage, PassageKey, Source, cite, header, key_of, location_of
+from .citation import Citation, Passage, PassageKey, Source, cite, header, key_of, same_place
 
 logger = logging.getLogger("agent_rag")
 
@@ -129,7 +129,7 @@ def _follows(first: VectorSearchResult, second: VectorSearchResult) -> bool:
         key_of(first)[:3] == key_of(second)[:3]
         and b.chunk_index == a.chunk_index + 1
         and a.section_index == b.section_index
-        and location_of(a.metadata) == location_of(b.metadata)
+        and same_place(a.metadata, b.metadata)
         and isinstance(a.content, TextBlock)
         and isinstance(b.content, TextBlock)
         and ((a.span is not None and b.span is not None) or _overlap(a.text, b.text) > 0)

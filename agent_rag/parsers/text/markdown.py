@@ -5,28 +5,28 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
+from ..._util.markdown import Markdown, front_matter, headings_in
 from ...documents import Heading, Section
-from ..headings import Headings
+from ...places import PLACE_FIELDS, LineNumbers
+from ..headings import Headings, heading
 from .plain import DecodingParser, one_section
 
-_MARK = re.compile(
-    r"^ {0,3}(?:(?P<atx>#{1,6})(?:[ \t]+(?P<title>[^\n]*))?"
-    r"|(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)|(?P<under>=+|-+))[ \t]*$",
-    re.M,
-)
-_CLOSING_HASHES = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
-_NOT_A_TITLE = re.compile(r"\s*(?:$|>|[-+*]\s|\d+[.)]\s|\||#{1,6}\s|={3,}|(?:-\s*){3,}$| {4}|\t)")
-_FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", re.S)
-_FIELD = re.compile(r"([A-Za-z_][\w .-]*?)[ \t]*:(?:[ \t]+(.*))?$")
-_MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[*_`~]{1,3}(?=\S)|(?<=\S)[*_`~]{1,3}")
+_FIELD = re.compile(r"([A-Za-z_][^:\n]*+):(?:[ \t]+(.*))?$")
+_ITEM = re.compile(r"[ \t]*-[ \t]+(.*)$")
+_COMMENT = re.compile(r"(?<!\s)\s+#.*$")
 _MAX_FIELDS = 32
+_PROSE_WORDS = 3
+"""A value of so many words is text that a search should find."""
+_OURS = frozenset(PLACE_FIELDS)
+"""A field of such a name is kept under ``front_matter_<name>``: it is no place of the text."""
 
 
 class MarkdownParser(DecodingParser):
     """One Section per file, metadata ``{"format": "markdown"}``, headings with their offsets.
 
     YAML front matter of plain ``key: value`` lines moves into the metadata (``title`` becomes the document's title);
-    any other front matter stays in the text, so nothing is lost.
+    of these, values of three words and more stay in the text too, so that a search finds them. Any other front matter
+    stays in the text as it is. A field that is called as a place is (``page``) becomes ``front_matter_page``.
     """
 
     format_name = "Markdown"
@@ -37,67 +37,64 @@ class MarkdownParser(DecodingParser):
         return [".markdown", ".md", ".mdown", ".mdx", ".mkd"]
 
     def read_text(self, text: str, filename: str) -> list[Section]:
-        fields, text = split_front_matter(text)
-        return one_section(text, filename, markdown_headings(text), **{**fields, "format": "markdown"})
+        fields, text, runs = split_front_matter(text)
+        (section,) = one_section(text, filename, markdown_headings(text), format="markdown")
+        section.metadata = {**fields, **section.metadata}
+        section.places = LineNumbers(unit="lines", runs=runs)
+        return [section]
 
 
 def markdown_headings(text: str) -> list[Heading]:
-    """ATX and setext headings outside fenced code, by offset."""
-    headings = Headings()
-    fence = ""
-    last = -1  # where the line of the last heading starts: no heading is underlined again
-    for mark in _MARK.finditer(text):
-        if fence:
-            if mark["fence"] and mark["fence"].startswith(fence) and not mark["info"].strip(" `~\t"):
-                fence = ""
-        elif mark["fence"]:
-            fence = "" if mark["fence"][0] == "`" and "`" in mark["info"] else mark["fence"]
-        elif mark["atx"]:
-            last = mark.start()
-            if title := plain_title(_CLOSING_HASHES.sub("", mark["title"] or "")):
-                headings.add(len(mark["atx"]), title, last)
-        else:
-            start = text.rfind("\n", 0, max(0, mark.start() - 1)) + 1
-            above = text[start : mark.start()].rstrip("\n")
-            if mark.start() and start != last and not _NOT_A_TITLE.match(above):
-                last = start
-                if title := plain_title(above):
-                    headings.add(1 if mark["under"][0] == "=" else 2, title, start)
-    return headings.found
+    """The headings that CommonMark finds, those in lists and quotes too, by offset."""
+    source = Markdown(text)
+    found = Headings()
+    for block in source.top_blocks():
+        for item in headings_in([block]):
+            found.add(item.level, item.title, item.start)
+    # Now that all link definitions are known.
+    titled = ((item, source.title(item.title)) for item in found.found)
+    return [heading(item.level, title, item.offset) for item, title in titled if title]
 
 
-def plain_title(markup: str) -> str:
-    """A heading without emphasis marks, link targets and anchors."""
-    text = re.sub(r"\s*\{#[\w-]+\}\s*$", "", markup)
-    return " ".join(_MARKUP.sub(lambda m: m[1] or "", text).split())
+def split_front_matter(text: str) -> tuple[dict[str, Any], str, list[tuple[int, int]]]:
+    """The fields of YAML front matter, the text without it, and the runs of its lines in the file.
+
+    No fields and the whole text where a line is no plain ``key: value``, ``key: [a, b]`` or list item.
+    """
+    block = front_matter(text)
+    read = _fields(block[1].split("\n")) if block else None
+    if block is None or read is None:
+        return {}, text, [(0, 1)]
+    fields, prose = read
+    body = text[block.end() :].lstrip("\n")
+    first_line = text.count("\n", 0, len(text) - len(body)) + 1
+    runs = [(index, number) for index, (number, _) in enumerate(prose)]
+    above = "".join(f"{line}\n" for _, line in prose)
+    if prose and body:
+        above, runs = above + "\n", [*runs, (len(prose), 0)]
+    return fields, above + body, [*runs, (len(runs), first_line)]
 
 
-def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """The fields of YAML front matter and the text below it; no fields and the whole text where a line is no
-    plain ``key: value``, ``key: [a, b]`` or list item."""
-    block = _FRONT_MATTER.match(text)
-    fields = _fields(block[1] or "") if block else None
-    if block is None or not fields:
-        return {}, text
-    return fields, text[block.end() :].lstrip("\n")
-
-
-def _fields(block: str) -> dict[str, Any] | None:
+def _fields(lines: list[str]) -> tuple[dict[str, Any], list[tuple[int, str]]] | None:
+    """The fields, and the lines that are prose with their numbers in the file. None for YAML beyond plain lines."""
     fields: dict[str, Any] = {}
+    prose: list[tuple[int, str]] = []
     key = ""
-    for line in block.split("\n"):
-        item = re.match(r"\s*-\s+(.*)$", line)
-        field = _FIELD.match(line)
+    for number, line in enumerate(lines, start=2):
+        item, field = _ITEM.match(line), _FIELD.match(line)
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if item and key and (fields[key] is None or isinstance(fields[key], list)):
             fields[key] = [*(fields[key] or []), _scalar(item[1])]
         elif field and (field[2] or "")[:1] not in ("{", "|", ">", "&", "*", "!"):
             key = field[1].strip()
-            fields[key] = _value(field[2] or "")
+            key = f"front_matter_{key}" if key in _OURS else key
+            fields[key] = value = _value(field[2] or "")
+            if key != "title" and isinstance(value, str) and len(value.split()) >= _PROSE_WORDS:
+                prose.append((number, line))
         else:
             return None
-    return fields if len(fields) <= _MAX_FIELDS else None
+    return (fields, prose) if 0 < len(fields) <= _MAX_FIELDS else None
 
 
 def _value(text: str) -> Any:
@@ -111,4 +108,4 @@ def _scalar(text: str) -> str:
     text = text.strip()
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":
         return text[1:-1]
-    return re.sub(r"\s+#.*$", "", text)
+    return _COMMENT.sub("", text)

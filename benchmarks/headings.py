@@ -1,0 +1,106 @@
+"""Headings of public files against independent readers: Markdown against markdown-it's rendered page, HTML against lxml.
+
+    python benchmarks/headings.py FOLDER [FOLDER ...]
+
+Walks folders of installed packages (site-packages, node_modules, /usr/share/doc) and prints, by format, the files, the
+headings, and each file whose headings differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lxml import html
+from markdown_it import MarkdownIt
+
+from agent_rag.documents import Section
+from agent_rag.parsers import HTMLParser, MarkdownParser
+
+MAX_FILES_PER_FOLDER = 40
+MAX_BYTES = 300_000
+_ANCHOR = re.compile(r"\s+\{#[\w:.-]+\}$")
+Titles = list[tuple[int, str]]
+
+
+def main() -> None:
+    """Compare the files below the folders that are named."""
+    roots = [Path(name) for name in sys.argv[1:]]
+    for endings, parser, reference in (
+        ((".md", ".markdown"), MarkdownParser(isolation="none"), of_markdown),
+        ((".html", ".htm"), HTMLParser(isolation="none"), of_html),
+    ):
+        files = headings = differing = 0
+        for path in files_of(roots, endings):
+            (section,) = asyncio.run(parser.parse(path, path.name))
+            expected = reference(section.text if parser.format_name == "Markdown" else path.read_bytes())
+            found = [(item.level, item.title) for item in section.headings]
+            files, headings = files + 1, headings + len(expected)
+            if found != expected:
+                differing += 1
+                show(path, found, expected)
+            check_offsets(path, section)
+        print(f"{parser.format_name}: {files} files, {headings} headings, {differing} files differ")
+
+
+def files_of(roots: list[Path], endings: tuple[str, ...]) -> Iterator[Path]:
+    """Files of text with these endings, at most `MAX_FILES_PER_FOLDER` of one folder."""
+    for root in roots:
+        for folder, _, names in root.walk() if hasattr(root, "walk") else _walk(root):
+            chosen = sorted(name for name in names if name.lower().endswith(endings))
+            for name in chosen[:: max(1, len(chosen) // MAX_FILES_PER_FOLDER)][:MAX_FILES_PER_FOLDER]:
+                path = folder / name
+                if path.is_file() and 0 < path.stat().st_size < MAX_BYTES:
+                    yield path
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    import os
+
+    return ((Path(folder), folders, names) for folder, folders, names in os.walk(root))
+
+
+def of_markdown(text: str) -> Titles:
+    """Headings of the page that markdown-it renders."""
+    page = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    return list(_headings(html.fromstring(f"<div>{page}</div>"))) if page.strip() else []
+
+
+def of_html(data: bytes) -> Titles:
+    """Headings of the tree that lxml builds."""
+    return list(_headings(html.document_fromstring(data)))
+
+
+def _headings(root: Any) -> Iterator[tuple[int, str]]:
+    for element in root.iter("h1", "h2", "h3", "h4", "h5", "h6"):
+        title = _squeezed(element.text_content())
+        title = title or _squeezed(" ".join(image.get("alt", "") for image in element.iter("img")))
+        if title := _ANCHOR.sub("", title):
+            yield int(element.tag[1]), title
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def check_offsets(path: Path, section: Section) -> None:
+    """Raises: AssertionError: a heading does not stand at its offset."""
+    for item in section.headings:
+        line = section.text[item.offset :].split("\n", 1)[0]
+        word = re.search(r"\w{3,}", item.title)
+        assert word is None or word[0] in section.text[item.offset :][: len(line) + 400], (path, item)
+
+
+def show(path: Path, found: Titles, expected: Titles) -> None:
+    """The first headings that only one reader has."""
+    print(path)
+    print("   only here: ", [item for item in found if item not in expected][:4])
+    print("   only there:", [item for item in expected if item not in found][:4])
+
+
+if __name__ == "__main__":
+    main()
