@@ -9,6 +9,8 @@ headings, and each file whose headings differ.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from markdown_it import MarkdownIt
 from agent_rag.documents import Section
 from agent_rag.parsers import HTMLParser, MarkdownParser
 
-MAX_FILES_PER_FOLDER = 40
+MAX_FILES_PER_FOLDER = 100
 MAX_BYTES = 300_000
 _ANCHOR = re.compile(r"\s+\{#[\w:.-]+\}$")
 Titles = list[tuple[int, str]]
@@ -50,7 +52,8 @@ def main() -> None:
 def files_of(roots: list[Path], endings: tuple[str, ...]) -> Iterator[Path]:
     """Files of text with these endings, at most `MAX_FILES_PER_FOLDER` of one folder."""
     for root in roots:
-        for folder, _, names in root.walk() if hasattr(root, "walk") else _walk(root):
+        for name_of_folder, _, names in os.walk(root):
+            folder = Path(name_of_folder)
             chosen = sorted(name for name in names if name.lower().endswith(endings))
             for name in chosen[:: max(1, len(chosen) // MAX_FILES_PER_FOLDER)][:MAX_FILES_PER_FOLDER]:
                 path = folder / name
@@ -58,29 +61,28 @@ def files_of(roots: list[Path], endings: tuple[str, ...]) -> Iterator[Path]:
                     yield path
 
 
-def _walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    import os
-
-    return ((Path(folder), folders, names) for folder, folders, names in os.walk(root))
-
-
 def of_markdown(text: str) -> Titles:
-    """Headings of the page that markdown-it renders."""
-    page = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
-    return list(_headings(html.fromstring(f"<div>{page}</div>"))) if page.strip() else []
+    """Headings among markdown-it's tokens, each read from its rendered HTML."""
+    reader = MarkdownIt("commonmark").enable("table")
+    references: dict[str, Any] = {}
+    tokens = reader.parse(text, references)
+    found: Titles = []
+    for opening, inline in itertools.pairwise(tokens):
+        if opening.type == "heading_open":
+            page = reader.renderer.render([inline], reader.options, references)
+            found += [(int(opening.tag[1]), title) for title in [_title(html.fromstring(f"<p>{page}</p>"))] if title]
+    return found
 
 
 def of_html(data: bytes) -> Titles:
     """Headings of the tree that lxml builds."""
-    return list(_headings(html.document_fromstring(data)))
+    headings = html.document_fromstring(data).iter("h1", "h2", "h3", "h4", "h5", "h6")
+    return [(int(item.tag[1]), title) for item in headings if (title := _title(item))]
 
 
-def _headings(root: Any) -> Iterator[tuple[int, str]]:
-    for element in root.iter("h1", "h2", "h3", "h4", "h5", "h6"):
-        title = _squeezed(element.text_content())
-        title = title or _squeezed(" ".join(image.get("alt", "") for image in element.iter("img")))
-        if title := _ANCHOR.sub("", title):
-            yield int(element.tag[1]), title
+def _title(element: Any) -> str:
+    title = _squeezed(element.text_content())
+    return _ANCHOR.sub("", title or _squeezed(" ".join(image.get("alt", "") for image in element.iter("img"))))
 
 
 def _squeezed(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
@@ -12,13 +13,17 @@ from ._text import STRUCTURED_CHARACTERS, HeadingPaths, Piece, SizedChunker, Siz
 from ._windows import Cutter, largest_fit
 
 
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+
+
 class MarkdownChunker(SizedChunker):
     """A chunk holds text under one heading, and whole blocks where they fit.
 
     Each heading starts a chunk; one without text of its own shares the chunk of the sub-heading below it, so that no
     heading stands at a chunk's end. Fenced code, tables, lists and quotes stay whole up to `chunk_size`. A larger table
     is split by rows: its second and later parts repeat the header (their span is None), and ``metadata["rows"]`` gives
-    the first and last body row, from 1. Larger code is split at lines, a larger list at its items, prose as in
+    the first and last body row, from 1. Larger code is split at lines, each part in the fence
+    with its language (their span is None, too), a larger list at its items, prose as in
     `RecursiveChunker`. Only prose is repeated as overlap, and never across a heading.
 
     The heading path is that of the Section's headings, or of those found in the text where the Section has none.
@@ -133,13 +138,41 @@ class _Packer:
                 self.add(child)
         elif block.kind == "table_open":
             self._divide_table(block)
-        else:
+        elif not (block.kind == "fence" and self._divide_fence(block)):
             cutter = self.cutter if block.is_prose else self.lines
             start = block.start if self.start < 0 else self.start
             self.start = self.end = -1
             for span in cutter.cut(self.text, start, block.end):
                 self._close()
                 self.start, self.end = span  # The last part stays open for the blocks that follow.
+
+    def _divide_fence(self, block: Block) -> bool:
+        """Cut code at lines, each part in a fence of its own; False where the fence takes too much room."""
+        opening_end = self.text.find("\n", block.start, block.stop) + 1
+        fence = _FENCE.search(self.text, block.start, opening_end)
+        if fence is None:
+            return False
+        opening, closing = self.text[block.start : opening_end], f"\n{fence[1]}"
+        head = self.text[self.start : block.start] if self.start >= 0 else ""
+        length = self.cutter.length
+        if length(head + opening + closing) > self.cutter.size // 2:
+            return False
+        code = self.text[opening_end : block.stop].rstrip()
+        last = code.rfind("\n") + 1
+        body_end = opening_end + last if _FENCE.fullmatch(code, last) else block.stop
+        cutter = Cutter(
+            self.cutter.size,
+            0,
+            lambda part: length(head + opening + part.rstrip("\r\n") + closing),
+            line_end,
+            line_start,
+        )
+        self.start = self.end = -1
+        for start, end in cutter.cut(self.text, opening_end, body_end):
+            body = self.text[start:end].rstrip("\r\n")
+            self._piece(start, end, head + opening + body + closing)
+            head = ""
+        return True
 
     def _divide_table(self, table: Block) -> None:
         header_end, rows = rows_of(self.text, table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Literal, get_args, overload
 
 from ..errors import ConfigurationError
@@ -56,8 +57,8 @@ def check_table_format(table_format: str) -> None:
         raise ConfigurationError(f"table_format is {table_format!r}; use 'markdown' or 'json'")
 
 
-def render_table(rows: Sequence[Sequence[str]], table_format: TableFormat) -> str:
-    """A table as text; "" when no cell has any.
+def render_table(rows: Sequence[Sequence[str]], table_format: TableFormat, *, has_header: bool = True) -> str:
+    """A table as text; "" when no cell has any. Without a header a Markdown table has an empty one.
 
     Args:
         rows: The header first. Rows may have different lengths; the longest sets the width.
@@ -66,7 +67,9 @@ def render_table(rows: Sequence[Sequence[str]], table_format: TableFormat) -> st
     if not any(map(any, rows)):
         return ""
     width = min(width, max(len(rows[0]), _MAX_FILLED_CELLS // len(rows)))
-    return markdown_table(rows, width) if table_format == "markdown" else json_table(rows)
+    if table_format == "json":
+        return json_table(rows)
+    return markdown_table(rows if has_header else chain([()], rows), width)
 
 
 def markdown_table(rows: Iterable[Sequence[str]], width: int) -> str:
@@ -83,9 +86,7 @@ def markdown_row(cells: Sequence[str], width: int) -> str:
 
 
 def escape_cell(text: str) -> str:
-    r"""A cell on one line: ``\`` and ``|`` get a backslash, a line break becomes ``<br>``."""
-    if "\\" in text:
-        text = text.replace("\\", "\\\\")
+    r"""A cell on one line: ``|`` gets a backslash, a line break becomes ``<br>``."""
     if "|" in text:
         text = text.replace("|", "\\|")
     return text if text.isprintable() else _LINE_BREAK.sub("<br>", text)

@@ -168,7 +168,8 @@ async def test_random_documents_lose_nothing(seed: int) -> None:
         assert missing == []
     for chunk in chunks:
         assert chunk.span is None or chunk.text == text[slice(*chunk.span)]
-        assert chunk.span is not None or chunk.text.startswith("| h |\n|---|\n")
+        is_fenced = chunk.text.rstrip().endswith("```") and "```" in chunk.text[:-3]
+        assert chunk.span is not None or chunk.text.startswith("| h |\n|---|\n") or is_fenced
 
 
 async def test_a_deeply_nested_list_takes_no_quadratic_time() -> None:

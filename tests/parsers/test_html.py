@@ -84,7 +84,7 @@ async def test_a_table_for_layout_is_read_as_blocks() -> None:
     """One that holds headings, lists or another table."""
     page = "<table><tr><td><h2>Left</h2>text<td><table><tr><td>a<td>b<tr><td>1<td>2</table></table>"
 
-    assert await _markdown(page) == "## Left\n\ntext\n\n| a | b |\n| --- | --- |\n| 1 | 2 |"
+    assert await _markdown(page) == "## Left\n\ntext\n\n|  |  |\n| --- | --- |\n| a | b |\n| 1 | 2 |"
 
 
 async def test_header_and_footer_keep_what_is_no_navigation() -> None:
@@ -123,7 +123,7 @@ async def test_images_in_the_page_itself_are_given_on_request() -> None:
 
     text, image = await HTMLParser(include_image=True).parse(page.encode(), "a.html")
 
-    assert text.text == "| a | ![red]() |\n| --- | --- |\n\n![far](http://x.y/z.png)"
+    assert text.text == "|  |  |\n| --- | --- |\n| a | ![red]() |\n\n![far](http://x.y/z.png)"
     assert (decoded(image.content), image.text, image.metadata) == (png_sample(), "red", {"media_type": "image/png"})
 
 

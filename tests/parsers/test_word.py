@@ -595,7 +595,7 @@ class TestEmbeddedDocuments:
 
         (section,) = self._texts(page)
 
-        assert section.text == "before\nin\n## Rain\n| a | b |\n| --- | --- |\n| 1 | 2 |\nafter"
+        assert section.text == "before\nin\n## Rain\n|  |  |\n| --- | --- |\n| a | b |\n| 1 | 2 |\nafter"
         assert [(h.level, h.title, section.text[h.offset :][:7]) for h in section.headings] == [(2, "Rain", "## Rain")]
 
     @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import re
 from itertools import accumulate
 from typing import NamedTuple
 
+from .inline import escaped_lines
+
 _BATCH = 8_192
 _LONG = 1_000_000
 _BLANK = re.compile(r"\s")
@@ -17,7 +19,7 @@ class Scope:
     Many short texts take ten times their size, so they are joined by the thousand.
     """
 
-    __slots__ = ("_joined", "blocks", "headings", "inline", "separator", "structured")
+    __slots__ = ("_joined", "aside", "blocks", "has_link", "headings", "inline", "is_layout", "separator", "structured")
 
     def __init__(self, separator: str = "\n") -> None:
         self.separator = separator
@@ -26,7 +28,12 @@ class Scope:
         self.headings: list[Mark] = []
         self.inline: list[str] = []
         self.structured = False
-        """Holds a list, a table, a heading or code, which have no place in a table cell."""
+        """Holds a list, a table, a heading or code."""
+        self.is_layout = False
+        """Holds a table or a heading, which have no place in a table cell."""
+        self.has_link = False
+        self.aside = ""
+        """Text of a button in a heading."""
         self._joined = 0
 
     def write(self, text: str) -> None:
@@ -39,12 +46,12 @@ class Scope:
         """End the running paragraph."""
         if len(self.inline) == 1 and "\n" not in self.inline[0]:
             if text := squeezed(self.inline.pop()):
-                self._append(text)
+                self._append(escaped_lines(text))
         elif self.inline:
             lines = [squeezed(line) for line in "".join(self.inline).split("\n")]
             self.inline.clear()
             if text := "\n".join(lines).strip():
-                self._append(text)
+                self._append(escaped_lines(text))
 
     def add(self, block: str) -> None:
         self.flush()
@@ -58,6 +65,11 @@ class Scope:
         self.blocks += other.blocks
         self._joined = len(self.blocks)
         self.structured |= other.structured
+        self.is_layout |= other.is_layout
+
+    def before(self) -> str:
+        """The end of the running paragraph."""
+        return "".join(self.inline[-8:])
 
     def text(self) -> str:
         return self.separator.join(self.blocks)

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ...documents import Heading
 from ..headings import MAX_HEADINGS, Headings
 from ..tables import render_table
+from .attributes import (
+    PERMALINK_SIGNS,
+    Attributes,
+    code_language,
+    is_copy_button,
+    is_hidden,
+    is_navigation,
+    is_no_text,
+    is_permalink,
+    is_preformatted,
+)
 from .blocks import Mark, Scope, squeezed
-from .table import MAX_COLUMNS, Cell, Rows
+from .inline import Code, fenced, subscript, superscript
+from .math import Formula, in_dollars
+from .table import MAX_COLUMNS, Cell, Grid, Rows
 
 _DROPPED = frozenset(
     {"script", "style", "noscript", "template", "nav", "iframe", "object", "embed", "canvas", "select", "datalist"}
@@ -27,12 +40,14 @@ _BLOCKS = frozenset(
 )
 _STRUCTURED = frozenset({"article", "blockquote", "dl", "form", "section"})
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
-_CLASS_LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source)-([\w+#-]+)")
+_RAW_BLOCKS = _BLOCKS | frozenset(_HEADINGS) | {"li", "tr", "table", "ul", "ol"}
+_NAVIGATION_WORDS = frozenset("next previous prev up top contents index home table of forward back toc".split())
+_FENCE_LINE = re.compile(r"^ *`{3,}[^`\n]*\n?", re.M)
+_LINK_TEXT = re.compile(r"\[(\w+)\]\(")
+_WORD = re.compile(r"\w+")
 _MAX_SPAN = 1_000
 
 Closer = Callable[[], None] | None
-Attributes = Mapping[str, str]
 
 
 class EmbeddedImage(NamedTuple):
@@ -57,20 +72,34 @@ class MarkdownTarget:
         self._skipping = 0
         self._svg_depth = 0
         self._margin_depth = 0
+        self._main_depth = 0
+        self._main = Scope("\n\n")
+        """What stands in the page's ``main`` elements."""
+        self._heading_depth = 0
         self._raw: list[str] | None = None
+        """Text of a title or of code, with its line breaks."""
+        self._raw_is_block = False
+        """Whether code that is open stands in lines."""
+        self._raw_ended_line = False
         self._language = ""
+        self._languages: list[str] = []
+        """Of the elements around code."""
+        self._formula: Formula | None = None
+        self._muted = False
+        """Between LaTeX2HTML's comments around its navigation."""
         self._content_depth = 0
         self._lists: list[list[int]] = []
         """[is ordered, next number] of each open list."""
         self._tables: list[Rows] = []
-        self._spans: list[tuple[int, int]] = []
-        """(columns, rows) of each open cell."""
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if self._skipping or self._skipped(tag, attributes):
             self._skipping += 1
+        elif self._formula is not None:
+            self._formula.start(tag, attributes)
+            self._closers.append(self._formula.end)
         elif self._raw is not None:
-            self._raw_start(tag, attributes)
+            self._closers.append(self._raw_start(tag, attributes))
         else:
             self._closers.append(self._begin(tag, attributes))
 
@@ -81,20 +110,29 @@ class MarkdownTarget:
             closer()
 
     def data(self, text: str) -> None:
-        if self._skipping:
+        if self._skipping or self._muted:
             return
-        if self._raw is not None:
-            self._raw.append(text)
+        if self._formula is not None:
+            self._formula.data(text)
+        elif self._raw is not None:
+            text = text[1:] if self._raw_ended_line and text.startswith("\n") else text
+            if text:
+                self._raw.append(text)
+            self._raw_ended_line = False
         else:
             self._scopes[-1].write(text.replace("\n", " ") if "\n" in text else text)
+
+    def comment(self, text: str) -> None:
+        if "Navigation Panel" in text[:40]:
+            self._muted = "End of" not in text[:40]
 
     def close(self) -> tuple[str, list[Heading]]:
         """The text and its headings by offset."""
         while self._closers:
             if closer := self._closers.pop():
                 closer()
-        page = self._scopes[0]
-        page.flush()
+        page = self._page()
+        self._drop_navigation_lines(page)
         headings = Headings()
         offset = block = 0
         for mark in page.headings:
@@ -103,14 +141,48 @@ class MarkdownTarget:
             headings.add(mark.level, mark.title, offset + mark.offset)
         return page.text(), headings.found
 
+    def _page(self) -> Scope:
+        """A main that is not empty is the page, with the title above it where it has none of its own."""
+        around = self._scopes[0]
+        around.flush()
+        if not self._main.blocks:
+            return around
+        title = next((mark for mark in around.headings if mark.level == 1), None)
+        if title is None or any(mark.level == 1 for mark in self._main.headings):
+            return self._main
+        page = Scope("\n\n")
+        page.headings.append(Mark(0, 0, 1, title.title))
+        page.add(f"# {title.title}")
+        page.adopt(self._main)
+        return page
+
+    def _drop_navigation_lines(self, page: Scope) -> None:
+        """Take out the first and the last blocks where they are "Next: ..., Up: ..." only."""
+        if self._keep_boilerplate:
+            return
+        for index in {0, 1, len(page.blocks) - 2, len(page.blocks) - 1}:
+            if 0 <= index < len(page.blocks) and len(page.blocks) > 2 and _is_navigation_line(page.blocks[index]):
+                page.blocks[index] = ""
+        kept = [index for index, block in enumerate(page.blocks) if block]
+        if len(kept) < len(page.blocks):
+            moved = {old: new for new, old in enumerate(kept)}
+            page.headings = [mark._replace(block=moved[mark.block]) for mark in page.headings if mark.block in moved]
+            page.blocks = [page.blocks[index] for index in kept]
+
     def _skipped(self, tag: str, attributes: Attributes) -> bool:
-        if tag in _DROPPED or attributes.get("hidden", "until-found") != "until-found":
-            return True
+        if tag in _DROPPED:
+            return not (tag == "script" and attributes.get("type", "").startswith("math/tex"))
         if (self._svg_depth and tag in _SVG_DROPPED) or (self._margin_depth and tag in _MARGIN_DROPPED):
             return True
-        if "style" in attributes and _HIDDEN_STYLE.search(attributes["style"]):
+        if tag == "button" and (self._raw is not None or is_copy_button(attributes)):
             return True
-        return not self._keep_boilerplate and attributes.get("role") in ("navigation", "search")
+        if not attributes or tag in ("html", "body"):
+            return False
+        if is_hidden(attributes) or is_no_text(attributes):
+            return True
+        if tag == "a" and self._raw is not None and is_permalink(attributes, ""):
+            return "headerlink" in attributes.get("class", "")
+        return not self._keep_boilerplate and is_navigation(attributes)
 
     def _begin(self, tag: str, attributes: Attributes) -> Closer:
         """Open an element; returns what is to be done at its end."""
@@ -118,15 +190,46 @@ class MarkdownTarget:
             self._margin_depth += 1
             self._push("\n\n")
             return self._end_margin
+        if tag == "main" or attributes.get("role") == "main":
+            return self._begin_main()
         if tag in _CONTENT:
             self._content_depth += 1
         if tag in _HEADINGS:
+            self._heading_depth += 1
             self._push()
             return lambda: self._end_heading(_HEADINGS[tag])
         if special := getattr(self, f"_begin_{tag}", None):
             closer: Closer = special(attributes)
             return closer
         return self._begin_block(tag) if tag in _BLOCKS else None
+
+    def _begin_main(self) -> Closer:
+        self._content_depth += 1
+        self._main_depth += 1
+        self._scopes[-1].flush()
+        self._push("\n\n")
+        return self._end_main
+
+    def _end_main(self) -> None:
+        self._content_depth -= 1
+        self._main_depth -= 1
+        scope = self._pop()
+        (self._scopes[-1] if self._main_depth or self._keep_boilerplate else self._main).adopt(scope)
+
+    def _begin_div(self, attributes: Attributes) -> Closer:
+        """A block; it may name the language of the code in it, or be code itself."""
+        self._scopes[-1].flush()
+        language = code_language("div", attributes) if attributes else ""
+        if attributes and is_preformatted(attributes):
+            return self._begin_pre(attributes)
+        if not language:
+            return self._end_block
+        self._languages.append(language)
+        return self._end_language
+
+    def _end_language(self) -> None:
+        self._languages.pop()
+        self._scopes[-1].flush()
 
     def _begin_block(self, tag: str) -> Closer:
         scope = self._scopes[-1]
@@ -163,15 +266,68 @@ class MarkdownTarget:
         return scope
 
     def _end_heading(self, level: int) -> None:
-        title = squeezed(self._pop().text())
+        self._heading_depth -= 1
+        inner = self._pop()
+        title = squeezed(inner.text()).rstrip("¶").rstrip() or inner.aside
         scope = self._scopes[-1]
-        if title:
+        if title and self._heading_depth:
+            scope.write(f" {title} ")
+        elif title:
             scope.flush()
             scope.headings.append(Mark(len(scope.blocks), 0, level, title))
             scope.add(f"{'#' * level} {title}")
+            scope.is_layout = True
             if len(scope.headings) > 2 * MAX_HEADINGS:
                 lowest = max(mark.level for mark in scope.headings)
                 scope.headings = [mark for mark in scope.headings if mark.level < lowest]
+
+    def _begin_button(self, attributes: Attributes) -> Closer:
+        """Text between spaces; in a heading it counts only where there is nothing else."""
+        if not self._heading_depth:
+            self._scopes[-1].write(" ")
+            return lambda: self._scopes[-1].write(" ")
+        self._push()
+        return self._end_heading_button
+
+    def _end_heading_button(self) -> None:
+        text = squeezed(self._pop().text())
+        self._scopes[-1].aside = f"{self._scopes[-1].aside} {text}".strip()
+
+    def _begin_script(self, attributes: Attributes) -> Closer:
+        """TeX for MathJax; other scripts are left out."""
+        self._raw = []
+        is_block = "mode=display" in attributes.get("type", "").replace(" ", "")
+        return lambda: self._end_script(is_block)
+
+    def _end_script(self, is_block: bool) -> None:
+        tex = " ".join("".join(self._raw or ()).split())
+        self._raw = None
+        if tex:
+            self._scopes[-1].write(in_dollars(tex, is_block=is_block))
+
+    def _begin_math(self, attributes: Attributes) -> Closer:
+        self._formula = Formula(attributes)
+        return self._end_math
+
+    def _end_math(self) -> None:
+        formula, self._formula = self._formula, None
+        if formula is not None:
+            self._scopes[-1].write(formula.written())
+
+    def _begin_sup(self, attributes: Attributes) -> Closer:
+        self._push()
+        return lambda: self._end_index(is_super=True)
+
+    def _begin_sub(self, attributes: Attributes) -> Closer:
+        self._push()
+        return lambda: self._end_index(is_super=False)
+
+    def _end_index(self, *, is_super: bool) -> None:
+        inner, parent = self._pop(), self._scopes[-1]
+        text = squeezed(inner.text())
+        before = parent.before()
+        parent.has_link |= inner.has_link
+        parent.write(superscript(before, text, is_link=inner.has_link) if is_super else subscript(before, text))
 
     def _begin_title(self, attributes: Attributes) -> Closer:
         self._raw = []
@@ -189,7 +345,9 @@ class MarkdownTarget:
         alt, source = " ".join(attributes.get("alt", "").split()), attributes.get("src", "").strip()
         if embedded := _DATA_IMAGE.match(source):
             self.images.append(EmbeddedImage(embedded[1], embedded[2], alt))
-        if alt:
+        if alt and self._heading_depth:
+            self._scopes[-1].write(alt)
+        elif alt and not self._muted:
             target = "" if source.startswith("data:") or len(source) > 500 else source
             self._scopes[-1].write(f"![{alt}]({target})")
         return None
@@ -207,54 +365,99 @@ class MarkdownTarget:
 
     def _begin_a(self, attributes: Attributes) -> Closer:
         self._push()
-        return lambda: self._end_link(attributes.get("href", "").strip())
+        return lambda: self._end_link(attributes)
 
-    def _end_link(self, target: str) -> None:
+    def _end_link(self, attributes: Attributes) -> None:
         scope = self._scopes.pop()
         raw = "".join(scope.inline)
         scope.flush()
         parent = self._scopes[-1]
+        parent.has_link = True
         if len(scope.blocks) != 1 or scope.structured or "\n" in scope.blocks[0]:
             parent.adopt(scope)
             return
         text = scope.blocks[0]
-        if target and not target.startswith(("#", "javascript:", "data:")) and len(target) <= 2_000:
+        if set(text) <= PERMALINK_SIGNS and is_permalink(attributes, text):
+            return
+        target = attributes.get("href", "").strip()
+        is_plain = self._heading_depth or parent.before().endswith("!")
+        if target and not is_plain and not target.startswith(("#", "javascript:", "data:")) and len(target) <= 2_000:
             text = f"[{text}]({target.replace(' ', '%20')})"
         parent.write(f"{raw[:1].isspace() * ' '}{text}{raw[-1:].isspace() * ' '}")
 
-    def _raw_start(self, tag: str, attributes: Attributes) -> None:
+    def _raw_start(self, tag: str, attributes: Attributes) -> Closer:
+        """An element inside a title or code."""
         assert self._raw is not None
+        self._language = self._language or code_language(tag, attributes)
         if tag == "br":
             self._raw.append("\n")
-        self._note_language(attributes)
-        self._closers.append(None)
+            self._raw_is_block = True
+        elif tag == "pre":
+            self._raw_is_block = True
+        elif tag == "sup" and self._raw and self._raw[-1][-1:].isalnum():
+            self._raw.append("^")
+        elif tag in _RAW_BLOCKS:
+            self._raw_is_block = True
+            self._break_line()
+            length = len(self._raw)
+            return lambda: self._end_raw_block(length)
+        return None
 
-    def _note_language(self, attributes: Attributes) -> None:
-        if not self._language and (found := _CLASS_LANGUAGE.search(attributes.get("class", ""))):
-            self._language = found[1]
+    def _break_line(self) -> None:
+        if self._raw and not self._raw[-1].endswith("\n"):
+            self._raw.append("\n")
+
+    def _end_raw_block(self, length: int) -> None:
+        """The line that a block in code makes, an empty one too."""
+        assert self._raw is not None
+        if len(self._raw) == length:
+            self._raw.append("\n")
+        self._break_line()
+        self._raw_ended_line = True
 
     def _begin_code(self, attributes: Attributes) -> Closer:
-        self._raw = []
+        self._begin_raw("code", attributes)
+        self._raw_is_block = False
         return self._end_code
 
     def _end_code(self) -> None:
-        text = " ".join("".join(self._raw or ()).split())
-        self._raw, self._language = None, ""
-        if text:
-            self._scopes[-1].write(f"``{text}``" if "`" in text else f"`{text}`")
+        if self._raw_is_block and not self._heading_depth:
+            self._scopes[-1].flush()
+            self._end_pre()
+            return
+        raw = "".join(self._raw or ()).replace("\xa0", " ")
+        self._raw = None
+        scope = self._scopes[-1]
+        text = " ".join(raw.split())
+        if not text:
+            scope.write(" " * bool(raw))
+            return
+        if raw[0].isspace():
+            scope.write(" ")
+        if self._heading_depth:
+            scope.write(text)
+        elif scope.inline and isinstance(scope.inline[-1], Code):
+            scope.inline[-1] = Code(scope.inline[-1].text + text)
+        else:
+            scope.write(Code(text))
+        if raw[-1].isspace():
+            scope.write(" ")
 
     def _begin_pre(self, attributes: Attributes) -> Closer:
         self._scopes[-1].flush()
-        self._raw, self._language = [], ""
-        self._note_language(attributes)
+        self._begin_raw("pre", attributes)
         return self._end_pre
 
+    def _begin_raw(self, tag: str, attributes: Attributes) -> None:
+        self._raw, self._raw_is_block, self._raw_ended_line = [], True, False
+        self._language = code_language(tag, attributes)
+
     def _end_pre(self) -> None:
-        text = "".join(self._raw or ()).strip("\n").rstrip()
-        if text.strip():
-            fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`{3,}", text))])
-            self._scopes[-1].add(f"{fence}{self._language}\n{text}\n{fence}")
+        text = "".join(self._raw or ()).replace("\xa0", " ").strip("\n").rstrip()
+        language = self._language or (self._languages[-1] if self._languages else "")
         self._raw, self._language = None, ""
+        if text.strip():
+            self._scopes[-1].add(fenced(text, language))
 
     def _begin_ul(self, attributes: Attributes) -> Closer:
         return self._begin_list(ordered=False, start=1)
@@ -271,8 +474,12 @@ class MarkdownTarget:
 
     def _end_list(self) -> None:
         self._lists.pop()
-        if text := self._pop().text():
+        scope = self._pop()
+        if scope.headings:
+            self._scopes[-1].adopt(scope)
+        elif text := scope.text():
             self._scopes[-1].add(text)
+            self._scopes[-1].is_layout |= scope.is_layout
 
     def _begin_li(self, attributes: Attributes) -> Closer:
         self._scopes[-1].flush()
@@ -281,9 +488,14 @@ class MarkdownTarget:
 
     def _end_item(self) -> None:
         self._content_depth -= 1
-        text = self._pop().text()
+        scope = self._pop()
+        if scope.headings:  # a list of parts of the page, not of items
+            self._scopes[-1].adopt(scope)
+            return
+        text = scope.text()
         if not text:
             return
+        self._scopes[-1].is_layout |= scope.is_layout
         marker = "- "
         if self._lists and self._lists[-1][0]:
             marker = f"{self._lists[-1][1]}. "
@@ -303,37 +515,67 @@ class MarkdownTarget:
         return None
 
     def _begin_td(self, attributes: Attributes) -> Closer:
-        if not self._tables:
-            return self._begin_block("td")
-        self._push()
-        self._spans.append((_span(attributes, "colspan", MAX_COLUMNS), _span(attributes, "rowspan", _MAX_SPAN)))
-        return self._end_cell
+        return self._begin_cell(attributes, is_name=False)
 
     def _begin_th(self, attributes: Attributes) -> Closer:
         self._content_depth += 1
-        return self._begin_td(attributes)
+        return self._begin_cell(attributes, is_name=True)
 
-    def _end_cell(self) -> None:
+    def _begin_cell(self, attributes: Attributes, *, is_name: bool) -> Closer:
+        if not self._tables:
+            return self._begin_block("td")
+        self._push()
+        spans = _span(attributes, "colspan", MAX_COLUMNS), _span(attributes, "rowspan", _MAX_SPAN)
+        return lambda: self._end_cell(spans, is_name)
+
+    def _end_cell(self, spans: tuple[int, int], is_name: bool) -> None:
         self._content_depth -= 1
-        scope, spans = self._pop(), self._spans.pop()
-        text = "" if scope.structured else scope.text()
-        plain = spans == (1, 1) and not scope.structured
-        self._tables[-1].add(text if plain else Cell(text, *spans, scope if scope.structured else None))
+        scope = self._pop()
+        text = scope.text()
+        if scope.structured:
+            text = "" if scope.is_layout else _FENCE_LINE.sub("", text).strip()
+        is_plain = spans == (1, 1) and not scope.structured
+        cell = text if is_plain else Cell(text, *spans, scope if scope.structured else None)
+        self._tables[-1].add(cell, is_name=is_name)
+
+    def _begin_thead(self, attributes: Attributes) -> Closer:
+        if self._tables:
+            self._tables[-1].in_head = True
+        return self._end_head
+
+    def _end_head(self) -> None:
+        if self._tables:
+            self._tables[-1].begin()
+            self._tables[-1].in_head = False
 
     def _end_table(self) -> None:
         rows, around = self._tables.pop(), self._pop()
         rows.begin()
         parent = self._scopes[-1]
         parent.adopt(around)  # the caption, and text that stands between cells
-        if rows.width < 2 or rows.structured:
-            for cell in rows.cells():
-                text = cell if isinstance(cell, str) else cell.text
-                if not isinstance(cell, str) and cell.scope:
-                    parent.adopt(cell.scope)
-                elif text:
-                    parent.add(text)
-        elif table := render_table(rows.grid(), "markdown").rstrip("\n"):
-            parent.add(table)
+        for part in rows.parts():
+            if isinstance(part, list):
+                self._write_cells(part)
+            elif rows.width < 2:
+                for row in part.rows:
+                    self._write_cells(list(row))
+            else:
+                self._write_grid(part)
+
+    def _write_cells(self, cells: list[Cell | str]) -> None:
+        parent = self._scopes[-1]
+        for cell in cells:
+            text = cell if isinstance(cell, str) else cell.text
+            if not isinstance(cell, str) and cell.scope:
+                parent.adopt(cell.scope)
+            elif text:
+                parent.add(text)
+
+    def _write_grid(self, grid: Grid) -> None:
+        table = render_table(grid.rows, "markdown", has_header=grid.has_header)
+        if table := table.rstrip("\n"):
+            self._scopes[-1].add(table)
+            self._scopes[-1].is_layout = True
 
 
 def _without_navigation(block: str) -> str:
@@ -343,6 +585,15 @@ def _without_navigation(block: str) -> str:
 
 def _says_something(line: str) -> bool:
     return any(char.isalnum() for char in _MARKDOWN_LINK.sub("", line))
+
+
+def _is_navigation_line(block: str) -> bool:
+    """Whether a block is links and words such as "Next:" only."""
+    if block.startswith(("#", "- ", "|", "`")) or "](" not in block:
+        return False
+    words = _WORD.findall(_MARKDOWN_LINK.sub("", block).lower())
+    named = {word.lower() for word in _LINK_TEXT.findall(block)}
+    return all(word in _NAVIGATION_WORDS for word in words) and bool(words or named & _NAVIGATION_WORDS)
 
 
 def _span(attributes: Attributes, name: str, most: int) -> int:
