@@ -60,7 +60,7 @@ class CueTimes(BaseModel):
     def between(self, first_line: int, last_line: int) -> dict[str, Any]:
         """``{"time": "00:01:02-00:01:40", "speaker": "Ada, Bo"}``."""
         first = max(0, bisect_right(self.cues, (first_line, "\U0010ffff")) - 1)
-        inside = [cue for cue in self.cues[first : bisect_right(self.cues, (last_line, "\U0010ffff"))]]
+        inside = list(self.cues[first : bisect_right(self.cues, (last_line, "\U0010ffff"))])
         if not inside:
             return {}
         speakers = list(dict.fromkeys(speaker for _, speaker, _, _ in inside if speaker))

@@ -66,7 +66,7 @@ def front_matter(text: str) -> re.Match[str] | None:
 
 
 class Markdown:
-    """A text with what its blocks need to know of each other: the link definitions, which may stand behind their use."""
+    """A text, and its link definitions, which may stand behind their use."""
 
     def __init__(self, text: str) -> None:
         self.text = text

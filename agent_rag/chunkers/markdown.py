@@ -12,7 +12,6 @@ from ._boundaries import first_solid, line_end, line_start
 from ._text import STRUCTURED_CHARACTERS, HeadingPaths, Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, largest_fit
 
-
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 
 

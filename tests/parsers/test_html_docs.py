@@ -1,4 +1,4 @@
-"""Pages as documentation generators write them: each kind that 618 public pages of 43 sets had, with the right output."""
+"""Pages as documentation generators write them: each kind found on 618 public pages of 43 sets."""
 
 from __future__ import annotations
 
@@ -158,12 +158,12 @@ async def test_every_tab_is_read() -> None:
 @pytest.mark.parametrize(
     ("page", "text", "headings"),
     [
-        ('<h2>Basic Usage<a class="headerlink" href="#b" title="Link to this heading">¶</a></h2>', "## Basic Usage", "Basic Usage"),
+        ('<h2>Basic Usage<a class="headerlink" href="#b">¶</a></h2>', "## Basic Usage", "Basic Usage"),
         ('<h2><a href="#x" class="doc-anchor">§</a>Examples</h2>', "## Examples", "Examples"),
         ('<h2>Setup<a class="hash-link" href="#s">\u200b</a></h2>', "## Setup", "Setup"),
         ("<h2><span>Use</span><button>Copy link</button></h2>", "## Use", "Use"),
         (
-            '<h1>Struct <span class="struct">Vec</span> <button id="copy-path" title="Copy item path">Copy item path</button></h1>',
+            '<h1>Struct <span class="struct">Vec</span> <button id="copy-path">Copy item path</button></h1>',
             "# Struct Vec",
             "Struct Vec",
         ),
@@ -219,7 +219,7 @@ async def test_the_language_of_code_is_read(page: str, language: str) -> None:
         '<div class="navheader"><table summary="Navigation header"><tr><td>Prev<td>Chapter 1<td>Next</table></div>',
         '<div class="nav-panel"><p>Next: <a href="b">B</a>, Up: <a href="u">Top</a> [<a href="i">Index</a>]</p></div>',
         '<p>Next: <a href="b.html">B</a>, Previous: <a href="a.html">A</a>, Up: <a href="u.html">U</a></p>',
-        "<!--Navigation Panel--><a href=n><img alt=next src=n.png></a><b> Up:</b> <a href=u>Top</a><!--End of Navigation Panel-->",
+        "<!--Navigation Panel--><a href=n><img alt=next src=n></a><b> Up:</b> <a href=u>T</a><!--End of Navigation Panel-->",
         '<table class="navigation" role="navigation"><tr><td><a href="i">Home</a><td>GTK</table>',
     ],
     ids=["DocBook", "Texinfo", "Texinfo 4", "LaTeX2HTML", "gtk-doc"],

@@ -10,23 +10,76 @@ Attributes = Mapping[str, str]
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
 _PREFORMATTED_STYLE = re.compile(r"white-space\s*:\s*pre\s*(?:;|$)", re.I)
 _LINE_NUMBERS = frozenset(
-    "lineno linenos linenodiv source-line-no listing_lines listing-lines lnt line-numbers-rows hljs-ln-numbers"
-    " rouge-gutter".split()
+    [
+        "lineno",
+        "linenos",
+        "linenodiv",
+        "source-line-no",
+        "listing_lines",
+        "listing-lines",
+        "lnt",
+        "line-numbers-rows",
+        "hljs-ln-numbers",
+        "rouge-gutter",
+    ]
 )
 """Pygments, Sphinx, Javadoc, gtk-doc, Chroma, Prism, highlight.js, Rouge."""
 _CONTROLS = frozenset(
-    "copybtn copy-button btn-clipboard clipboard-button clipboard-copy copy-code-button hash-link ttc skip-link"
-    " skip-to-content skipnav skip-nav MathJax_Preview katex-html".split()
+    [
+        "copybtn",
+        "copy-button",
+        "btn-clipboard",
+        "clipboard-button",
+        "clipboard-copy",
+        "copy-code-button",
+        "hash-link",
+        "ttc",
+        "skip-link",
+        "skip-to-content",
+        "skipnav",
+        "skip-nav",
+        "MathJax_Preview",
+        "katex-html",
+    ]
 )
 """What generators and scripts put beside the text: buttons, tooltips (Doxygen), a second form of a formula."""
 _NAVIGATION = frozenset(
-    "navheader navfooter sphinxsidebar sphinxsidebarwrapper nav-panel topNav subNav bottomNav top-nav sub-nav"
-    " breadcrumb breadcrumbs navigation-header".split()
+    [
+        "navheader",
+        "navfooter",
+        "sphinxsidebar",
+        "sphinxsidebarwrapper",
+        "nav-panel",
+        "topNav",
+        "subNav",
+        "bottomNav",
+        "top-nav",
+        "sub-nav",
+        "breadcrumb",
+        "breadcrumbs",
+        "navigation-header",
+    ]
 )
 """DocBook, Sphinx, Texinfo, Javadoc."""
 _PERMALINKS = frozenset(
-    "headerlink header-anchor headeranchor heading-anchor anchor anchorlink anchor-link hash-link permalink"
-    " heading-link direct-link doc-anchor sl-anchor-link headinglink self-link anchorjs-link".split()
+    [
+        "headerlink",
+        "header-anchor",
+        "headeranchor",
+        "heading-anchor",
+        "anchor",
+        "anchorlink",
+        "anchor-link",
+        "hash-link",
+        "permalink",
+        "heading-link",
+        "direct-link",
+        "doc-anchor",
+        "sl-anchor-link",
+        "headinglink",
+        "self-link",
+        "anchorjs-link",
+    ]
 )
 PERMALINK_SIGNS = frozenset("¶#§🔗⚓↑⇑∞\u200b\ufe0f ")
 _COOKIES = re.compile(r"cookie-?(?:banner|consent|notice|bar|popup|message|law)|onetrust|(?:gdpr|consent)-banner", re.I)
@@ -35,8 +88,36 @@ _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|highlight|src
 _LANGUAGE_BEHIND = re.compile(r"(?:^|\s)(?:sourceCode|hljs|src)\s+([\w+#-]+)|\bbrush:\s*([\w+#-]+)")
 _NO_LANGUAGES = frozenset({"default", "none", "text", "undefined", "notranslate", "plaintext", "wrapper"})
 _BARE_LANGUAGES = frozenset(
-    "rust python java javascript typescript c cpp csharp go ruby php perl bash shell sh sql json yaml toml xml html css"
-    " kotlin swift scala haskell lua console".split()
+    [
+        "rust",
+        "python",
+        "java",
+        "javascript",
+        "typescript",
+        "c",
+        "cpp",
+        "csharp",
+        "go",
+        "ruby",
+        "php",
+        "perl",
+        "bash",
+        "shell",
+        "sh",
+        "sql",
+        "json",
+        "yaml",
+        "toml",
+        "xml",
+        "html",
+        "css",
+        "kotlin",
+        "swift",
+        "scala",
+        "haskell",
+        "lua",
+        "console",
+    ]
 )
 """Taken for a language when they are the whole class, or its first word, of `pre` or `code`."""
 

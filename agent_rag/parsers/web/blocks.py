@@ -19,11 +19,24 @@ class Scope:
     Many short texts take ten times their size, so they are joined by the thousand.
     """
 
-    __slots__ = ("_joined", "aside", "blocks", "has_link", "headings", "inline", "is_layout", "separator", "structured")
+    __slots__ = (
+        "_joined",
+        "aside",
+        "blocks",
+        "has_link",
+        "headings",
+        "inline",
+        "is_inline",
+        "is_layout",
+        "separator",
+        "structured",
+    )
 
-    def __init__(self, separator: str = "\n") -> None:
+    def __init__(self, separator: str = "\n", *, is_inline: bool = False) -> None:
         self.separator = separator
         """What will stand between the blocks."""
+        self.is_inline = is_inline
+        """Becomes a part of a line."""
         self.blocks: list[str] = []
         self.headings: list[Mark] = []
         self.inline: list[str] = []
@@ -46,12 +59,12 @@ class Scope:
         """End the running paragraph."""
         if len(self.inline) == 1 and "\n" not in self.inline[0]:
             if text := squeezed(self.inline.pop()):
-                self._append(escaped_lines(text))
+                self._append(text if self.is_inline else escaped_lines(text))
         elif self.inline:
             lines = [squeezed(line) for line in "".join(self.inline).split("\n")]
             self.inline.clear()
             if text := "\n".join(lines).strip():
-                self._append(escaped_lines(text))
+                self._append(text if self.is_inline else escaped_lines(text))
 
     def add(self, block: str) -> None:
         self.flush()

@@ -58,7 +58,7 @@ def superscript(before: str, text: str, *, is_link: bool) -> str:
 
 def subscript(before: str, text: str) -> str:
     """``x_1``, ``V_in``, and ``H2O`` for a number behind a chemical element."""
-    if not text or not before or before[-1].isspace() or not before[-1].isalnum() and before[-1] not in ")]":
+    if not text or not before or before[-1].isspace() or (not before[-1].isalnum() and before[-1] not in ")]"):
         return text
     if text.isdigit() and _CHEMISTRY.search(before[-20:]):
         return text

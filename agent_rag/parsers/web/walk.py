@@ -41,7 +41,9 @@ _BLOCKS = frozenset(
 _STRUCTURED = frozenset({"article", "blockquote", "dl", "form", "section"})
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _RAW_BLOCKS = _BLOCKS | frozenset(_HEADINGS) | {"li", "tr", "table", "ul", "ol"}
-_NAVIGATION_WORDS = frozenset("next previous prev up top contents index home table of forward back toc".split())
+_NAVIGATION_WORDS = frozenset({
+    "next", "previous", "prev", "up", "top", "contents", "index", "home", "table", "of", "forward", "back", "toc",
+})  # fmt: skip
 _FENCE_LINE = re.compile(r"^ *`{3,}[^`\n]*\n?", re.M)
 _LINK_TEXT = re.compile(r"\[(\w+)\]\(")
 _WORD = re.compile(r"\w+")
@@ -196,7 +198,7 @@ class MarkdownTarget:
             self._content_depth += 1
         if tag in _HEADINGS:
             self._heading_depth += 1
-            self._push()
+            self._push(is_inline=True)
             return lambda: self._end_heading(_HEADINGS[tag])
         if special := getattr(self, f"_begin_{tag}", None):
             closer: Closer = special(attributes)
@@ -257,8 +259,8 @@ class MarkdownTarget:
             scope.blocks = [kept for block in scope.blocks if (kept := _without_navigation(block))]
         self._scopes[-1].adopt(scope)
 
-    def _push(self, separator: str = "\n") -> None:
-        self._scopes.append(Scope(separator))
+    def _push(self, separator: str = "\n", *, is_inline: bool = False) -> None:
+        self._scopes.append(Scope(separator, is_inline=is_inline))
 
     def _pop(self) -> Scope:
         scope = self._scopes.pop()
@@ -286,7 +288,7 @@ class MarkdownTarget:
         if not self._heading_depth:
             self._scopes[-1].write(" ")
             return lambda: self._scopes[-1].write(" ")
-        self._push()
+        self._push(is_inline=True)
         return self._end_heading_button
 
     def _end_heading_button(self) -> None:
@@ -315,11 +317,11 @@ class MarkdownTarget:
             self._scopes[-1].write(formula.written())
 
     def _begin_sup(self, attributes: Attributes) -> Closer:
-        self._push()
+        self._push(is_inline=True)
         return lambda: self._end_index(is_super=True)
 
     def _begin_sub(self, attributes: Attributes) -> Closer:
-        self._push()
+        self._push(is_inline=True)
         return lambda: self._end_index(is_super=False)
 
     def _end_index(self, *, is_super: bool) -> None:
@@ -364,7 +366,7 @@ class MarkdownTarget:
         return self._begin_block("text") if self._svg_depth else None
 
     def _begin_a(self, attributes: Attributes) -> Closer:
-        self._push()
+        self._push(is_inline=True)
         return lambda: self._end_link(attributes)
 
     def _end_link(self, attributes: Attributes) -> None:
