@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token

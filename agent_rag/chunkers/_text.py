@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field, model_validator
 from ..content import TextBlock
 from ..documents import Chunk, Section
 from ..errors import ChunkError, ParseLimitError
-from ..workers import is_isolated, run_isolated
 from ..places import Locator
+from ..workers import is_isolated, run_isolated
 from ._boundaries import first_solid, is_blank
 from ._windows import Cutter, Span
 from .base import ChunkerBase

@@ -219,7 +219,7 @@ async def test_the_language_of_code_is_read(page: str, language: str) -> None:
         '<div class="navheader"><table summary="Navigation header"><tr><td>Prev<td>Chapter 1<td>Next</table></div>',
         '<div class="nav-panel"><p>Next: <a href="b">B</a>, Up: <a href="u">Top</a> [<a href="i">Index</a>]</p></div>',
         '<p>Next: <a href="b.html">B</a>, Previous: <a href="a.html">A</a>, Up: <a href="u.html">U</a></p>',
-        "<!--Navigation Panel--><a href=n><img alt=next src=n></a><b> Up:</b> <a href=u>T</a><!--End of Navigation Panel-->",
+        "<!--Navigation Panel--><a href=n><img alt=next src=n></a> Up: <a href=u>T</a><!--End of Navigation Panel-->",
         '<table class="navigation" role="navigation"><tr><td><a href="i">Home</a><td>GTK</table>',
     ],
     ids=["DocBook", "Texinfo", "Texinfo 4", "LaTeX2HTML", "gtk-doc"],
