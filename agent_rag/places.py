@@ -68,6 +68,7 @@ class CueTimes(BaseModel):
 
 
 Places = Annotated[LineNumbers | CueTimes, Field(discriminator="kind")]
+"""How a Section's lines find their place in the file."""
 
 
 class Locator:
