@@ -4,9 +4,11 @@ from ..chat import HINT_NAME
 from .core.citation import Citation, Source
 from .core.events import HintEvent, SearchFailed, ToolCallEvent
 from .core.hint import Hint, with_hints
+from .core.options import Options
 from .core.parameters import Parameters
 from .core.rag import RAGMiddleware
 from .core.result import ToolResult
+from .core.search import KnowledgeBaseLike
 from .core.tool import KnowledgeTool
 from .core.turn import Turn, TurnRegistry
 
@@ -15,7 +17,9 @@ __all__ = [
     "Citation",
     "Hint",
     "HintEvent",
+    "KnowledgeBaseLike",
     "KnowledgeTool",
+    "Options",
     "Parameters",
     "RAGMiddleware",
     "SearchFailed",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Annotated, Any, NotRequired
 
 from .._util.extras import needs
 from .._util.sync import run_sync
 from ..chat import HINT_NAME, ChatMessage, Role
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .core import rag as core
+from .core.adapter import CITATIONS_KEY, Adapter, plain_text
+from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
-from .core.parameters import Parameters as RAGParameters
 from .core.result import ToolResult
 from .core.tool import KnowledgeTool
 from .core.turn import Turn, TurnRegistry
@@ -40,47 +42,27 @@ class RAGState(_types.AgentState):  # type: ignore[misc, name-defined]
     agent_rag_turn: NotRequired[Annotated[str, _channels.UntrackedValue, _types.PrivateStateAttr]]  # type: ignore[valid-type]
 
 
-class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
+class RAGMiddleware(Adapter, _types.AgentMiddleware):  # type: ignore[misc, name-defined]
     """Retrieval as LangChain middleware. Static: a hint after the user's message. Agentic: tools of the agent.
 
-    Citations are in ``ToolMessage.artifact["citations"]``; a static turn writes its `HintEvent` to the custom stream as
+    `citations` reads what was shown from the agent's result: from ``ToolMessage.artifact`` and from the metadata of the
+    answer, which checkpoints keep and no provider is sent. A static turn writes its `HintEvent` to the custom stream as
     ``{"type": "agent_rag_hint", ...}``. The `scope` callable gets the run's ``runtime.context``. Works in ``invoke``
-    and ``ainvoke``; in ``invoke`` the searches run in the event loop of `agent_rag._util.sync`, so open the
-    store there too.
+    and ``ainvoke``; in ``invoke`` the searches run in the event loop of `agent_rag.run_sync`, so open the store
+    there too.
     """
 
     state_schema = RAGState
-
-    Parameters = RAGParameters
-
-    def __init__(
-        self,
-        knowledge_bases: Sequence[Any] | core.RAGMiddleware | Any,
-        parameters: RAGParameters | None = None,
-        rerank_model: Any = None,
-        *,
-        supports_images: bool = False,
-        **options: Any,
-    ) -> None:
-        """
-        Args:
-            knowledge_bases: As for `agent_rag.RAGMiddleware`, or such an object.
-            rerank_model: A LangChain chat model, or whatever `LLMReranker` takes.
-            supports_images: Whether the agent's model takes image parts.
-            options: Further arguments of `agent_rag.RAGMiddleware`. Instances of one mode on one agent need names.
-        """
-        super().__init__()
-        if isinstance(knowledge_bases, core.RAGMiddleware):
-            self.rag = knowledge_bases
-        else:
-            self.rag = core.RAGMiddleware(knowledge_bases, parameters, rerank_model, **options)
-        self._supports_images = supports_images
-        self.tools = self._langchain_tools()
 
     @property
     def name(self) -> str:
         """The same in every process, since checkpoints hold it."""
         return self.rag.name
+
+    @cached_property
+    def tools(self) -> list[Any]:
+        """The tools of agentic mode."""
+        return self._langchain_tools()
 
     # --- the turn begins ---
 
@@ -93,7 +75,7 @@ class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
     async def _begin(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         turn = _turn_in(state)
         if turn is None:
-            turn = self._start(state["messages"], runtime)
+            turn = self._start_at(state["messages"], runtime)
         await self.rag.list_tools(refresh=False)
         hint = await self.rag.hint(turn)
         update: dict[str, Any] = {_STATE_KEY: _ref(turn)}
@@ -106,10 +88,10 @@ class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
     # --- each model call ---
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        return handler(run_sync(self._prepared(request)))
+        return _cited(handler(run_sync(self._prepared(request))), self._turn(request.state, request.runtime))
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        return await handler(await self._prepared(request))
+        return _cited(await handler(await self._prepared(request)), self._turn(request.state, request.runtime))
 
     async def _prepared(self, request: Any) -> Any:
         """The request with the hint in its messages, and with the tools as the stores' fields make them."""
@@ -125,19 +107,21 @@ class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
     # --- each tool call ---
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        if not self._is_own(request):
-            return handler(request)
+        # Active for every tool: one may run a subagent, whose numbers go on with ours.
         with self._turn(request.state, request.runtime).active():
-            return _with_status(handler(request))
+            return self._with_status(request, handler(request))
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        if not self._is_own(request):
-            return await handler(request)
         with self._turn(request.state, request.runtime).active():
-            return _with_status(await handler(request))
+            return self._with_status(request, await handler(request))
 
-    def _is_own(self, request: Any) -> bool:
-        return any(tool.name == request.tool_call["name"] for tool in self.tools)
+    def _with_status(self, request: Any, answer: Any) -> Any:
+        """LangChain sets the status of a tool message by exceptions only, and ours never raises."""
+        artifact = getattr(answer, "artifact", None)
+        own = any(tool.name == request.tool_call["name"] for tool in self.tools)
+        if own and isinstance(artifact, dict) and artifact.get("is_error"):
+            return answer.model_copy(update={"status": "error"})
+        return answer
 
     # --- turns ---
 
@@ -150,16 +134,15 @@ class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
         ask = next((message for message in reversed(messages) if _is_ask(message)), None)
         thread = _thread_id()
         if ask is None or ask.id is None or thread is None:
-            return self._start(messages, runtime)
-        return _resumed.get_or_start((thread, ask.id, ask.text), lambda: self._start(messages, runtime))
+            return self._start_at(messages, runtime)
+        return _resumed.get_or_start((thread, ask.id, ask.text), lambda: self._start_at(messages, runtime))
 
-    def _start(self, messages: Sequence[Any], runtime: Any) -> Turn:
+    def _start_at(self, messages: Sequence[Any], runtime: Any) -> Turn:
         position = max((index for index, message in enumerate(messages) if _is_ask(message)), default=-1)
-        return self.rag.start_turn(
+        return self._start(
             _blocks(messages[position].content) if position >= 0 else None,
-            history=lambda: _history(messages[: max(position, 0)]),
-            context=getattr(runtime, "context", None),
-            supports_images=self._supports_images,
+            lambda: _history(messages[: max(position, 0)]),
+            getattr(runtime, "context", None),
         )
 
     def _langchain_tools(self) -> list[Any]:
@@ -167,10 +150,10 @@ class RAGMiddleware(_types.AgentMiddleware):  # type: ignore[misc, name-defined]
 
 
 def _structured_tool(tool: KnowledgeTool) -> Any:
-    async def run(**arguments: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    async def run(**arguments: Any) -> tuple[Any, dict[str, Any]]:
         return _content_and_artifact(await tool(arguments))
 
-    def run_in_sync(**arguments: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    def run_in_sync(**arguments: Any) -> tuple[Any, dict[str, Any]]:
         return _content_and_artifact(run_sync(tool(arguments)))
 
     return _tools.StructuredTool(
@@ -183,20 +166,43 @@ def _structured_tool(tool: KnowledgeTool) -> Any:
     )
 
 
-def _content_and_artifact(result: ToolResult) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    return [_part(block) for block in result.blocks], result.structured()
+def citations(result: Any) -> list[Citation]:
+    """What each number in a result stands for: the agent's state, or its messages; of the whole conversation in it."""
+    messages = result["messages"] if isinstance(result, Mapping) else result
+    return collected(*(_slot(message) for message in messages))
 
 
-def _with_status(answer: Any) -> Any:
-    """LangChain sets the status of a tool message by exceptions only, and ours never raises."""
-    artifact = getattr(answer, "artifact", None)
-    if isinstance(artifact, dict) and artifact.get("is_error"):
-        return answer.model_copy(update={"status": "error"})
-    return answer
+def _slot(message: Any) -> Sequence[Any]:
+    slot = message.response_metadata.get(CITATIONS_KEY)
+    if message.type == "tool" and isinstance(message.artifact, Mapping):
+        slot = message.artifact.get("citations")
+    return slot or ()
+
+
+def _cited(response: Any, turn: Turn) -> Any:
+    """The response; an answer with the citations of its turn, in metadata that no provider is sent."""
+    if hasattr(response, "model_response"):
+        return replace(response, model_response=_cited(response.model_response, turn))
+    if hasattr(response, "result"):
+        return replace(response, result=[_cited(message, turn) for message in response.result])
+    if response.type != "ai" or response.tool_calls or not turn.citations:
+        return response
+    places = [citation.place() for citation in turn.citations]
+    return response.model_copy(update={"response_metadata": {**response.response_metadata, CITATIONS_KEY: places}})
+
+
+def _content_and_artifact(result: ToolResult) -> tuple[Any, dict[str, Any]]:
+    return _content(result.blocks), result.structured()
 
 
 def _hint_message(hint: Hint) -> Any:
-    return _messages.HumanMessage(content=[_part(block) for block in hint.blocks], name=HINT_NAME)
+    return _messages.HumanMessage(content=_content(hint.blocks), name=HINT_NAME)
+
+
+def _content(blocks: Sequence[ContentBlock]) -> str | list[dict[str, Any]]:
+    """Text alone as a string: servers of local models take no parts."""
+    text = plain_text(blocks)
+    return [_part(block) for block in blocks] if text is None else text
 
 
 def _part(block: ContentBlock) -> dict[str, Any]:
@@ -225,7 +231,7 @@ def _blocks(content: Any) -> list[ContentBlock]:
 
 
 def _history(messages: Iterable[Any]) -> list[ChatMessage]:
-    roles: dict[str, Role] = {"human": "user", "ai": "assistant"}
+    roles: dict[str, Role] = {"human": "user", "ai": "assistant", "tool": "tool"}
     return [
         ChatMessage(role=roles[message.type], content=[TextBlock(text=str(message.text))], name=message.name)
         for message in messages
@@ -261,4 +267,4 @@ def _thread_id() -> str | None:
     return None if thread is None else str(thread)
 
 
-__all__ = ["RAGMiddleware", "RAGState"]
+__all__ = ["RAGMiddleware", "RAGState", "citations"]

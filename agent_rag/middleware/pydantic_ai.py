@@ -11,12 +11,12 @@ from weakref import WeakValueDictionary
 from pydantic_core import SchemaValidator, core_schema
 
 from .._util.extras import needs
-from ..chat import HINT_NAME, ChatMessage, ChatReply, ToolSpec, user
+from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .core import rag as core
+from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel, plain_text, shown_now
+from .core.citation import Citation, collected
 from .core.events import HintEvent
 from .core.hint import Hint, with_hints
-from .core.parameters import Parameters as RAGParameters
 from .core.result import ToolResult
 from .core.tool import KnowledgeTool
 from .core.turn import Turn
@@ -55,43 +55,29 @@ class RAGHintEvent(  # type: ignore[call-arg]
     hint: HintEvent
 
 
-class RAGMiddleware(_capabilities.AbstractCapability):  # type: ignore[misc, name-defined]
+class ChatModel(FrameworkChatModel):
+    """A Pydantic AI model, or the name of one, as the chat model of `LLMReranker` and `LLMQueryRewriter`."""
+
+    async def answer(self, messages: Sequence[ChatMessage], max_tokens: int | None) -> str:
+        settings = None if max_tokens is None else {"max_tokens": max_tokens}
+        asked = [_model_message(message) for message in messages]
+        response = await _direct.model_request(self._model, asked, model_settings=settings)
+        return response.text or ""
+
+
+class RAGMiddleware(Adapter, _capabilities.AbstractCapability):  # type: ignore[misc, name-defined]
     """Retrieval as a Pydantic AI capability. Static: a hint after the user's prompt. Agentic: tools of the agent.
 
-    Citations are in ``ToolReturnPart.metadata["citations"]``; a static turn emits a `RAGHintEvent` into the event
-    stream. The `scope` callable gets the run's `deps`. A stored hint is a ``TextContent`` with the metadata
-    ``{"name": "agent_rag_hint"}``. Works in ``run``, ``run_sync``, ``run_stream``, ``run_stream_events`` and ``iter``;
-    a realtime session has the tools only.
+    `citations` reads what was shown from the run's result: from ``ToolReturnPart.metadata`` and from the metadata of
+    the answer, which no model is sent. A static turn emits a `RAGHintEvent` into the event stream. The `scope` callable
+    gets the run's `deps`. Works in ``run``, ``run_sync``, ``run_stream``, ``run_stream_events`` and ``iter``; a realtime
+    session has the tools only.
     """
 
-    Parameters = RAGParameters
-
-    def __init__(
-        self,
-        knowledge_bases: Sequence[Any] | core.RAGMiddleware | Any,
-        parameters: RAGParameters | None = None,
-        rerank_model: Any = None,
-        *,
-        supports_images: bool = False,
-        **options: Any,
-    ) -> None:
-        """
-        Args:
-            knowledge_bases: As for `agent_rag.RAGMiddleware`, or such an object.
-            rerank_model: A Pydantic AI model or its name, or whatever `LLMReranker` takes.
-            supports_images: Whether the agent's model takes image parts.
-            options: Further arguments of `agent_rag.RAGMiddleware`.
-        """
-        if isinstance(rerank_model, str | _models.Model):
-            rerank_model = ChatModel(rerank_model)
-        if isinstance(knowledge_bases, core.RAGMiddleware):
-            self.rag = knowledge_bases
-        else:
-            self.rag = core.RAGMiddleware(knowledge_bases, parameters, rerank_model, **options)
-        self._supports_images = supports_images
-        self._of_run = False
-        self._run: _Run | None = None
-        self._told = False
+    chat_models = (((str, _models.Model), ChatModel),)
+    _of_run = False
+    _run: _Run | None = None
+    _told = False
 
     # The base compares the fields that all capabilities have, by which any two of ours are equal.
     __eq__ = object.__eq__
@@ -122,10 +108,23 @@ class RAGMiddleware(_capabilities.AbstractCapability):  # type: ignore[misc, nam
         messages = list(request_context.messages)
         if not hint.persist:
             messages = _with_hint(messages, hint, run.ask)
-        elif first and not _is_stored(messages, run.ask):
+        elif first and not self._is_stored(messages, run.ask):
             for kept in (messages, ctx.messages):
-                kept[:] = _with_hint(kept, hint.model_copy(update={"persist": False}), run.ask)
+                kept[:] = _with_hint(kept, shown_now(hint), run.ask)
         return replace(request_context, messages=messages)
+
+    async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
+        """The answer with the citations of its turn in its metadata."""
+        turn = self._current(ctx, request_context.messages).turn
+        if response.tool_calls or not turn.citations:
+            return response
+        places = [citation.place() for citation in turn.citations]
+        return replace(response, metadata={**(response.metadata or {}), CITATIONS_KEY: places})
+
+    async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        """Every tool: one may run a subagent, whose numbers go on with ours."""
+        with self._current(ctx, ctx.messages).turn.active():
+            return await handler(args)
 
     # --- turns ---
 
@@ -133,24 +132,54 @@ class RAGMiddleware(_capabilities.AbstractCapability):  # type: ignore[misc, nam
         """The run that `ctx` belongs to, from `messages` if it is new."""
         run = self._run or _runs.get(ctx.run_id)
         if run is None:
-            run = self._start(ctx, messages)
+            run = self._begin(ctx, messages)
             if ctx.run_id is not None:
                 _runs[ctx.run_id] = run
         if self._of_run:
             self._run = run
         return run
 
-    def _start(self, ctx: Any, messages: Sequence[Any]) -> _Run:
-        ask = _find_ask(messages, ctx.prompt)
+    def _begin(self, ctx: Any, messages: Sequence[Any]) -> _Run:
+        ask = self._find_ask(messages, ctx.prompt)
         position = next((index for index, message in enumerate(messages) if _holds(message, ask)), 0)
         earlier = list(messages[:position])
-        turn = self.rag.start_turn(
-            _blocks(ask.content) if ask is not None else None,
-            history=lambda: list(_history(earlier)),
-            context=ctx.deps,
-            supports_images=self._supports_images,
-        )
-        return _Run(turn, ask)
+        blocks = _blocks(ask.content) if ask is not None else None
+        return _Run(self._start(blocks, lambda: list(self._history(earlier)), ctx.deps), ask)
+
+    def _find_ask(self, messages: Sequence[Any], prompt: Any) -> Any | None:
+        """The part with the user's words of this run; in a run that goes on without a prompt, the last there is."""
+        parts = [part for message in messages for part in self._prompts(message)]
+        asked = [part for part in parts if prompt is not None and part.content == prompt]
+        if not asked:
+            # What a tool shows to the model beside its result is a prompt part too.
+            asked = [part for message in messages if not _has_results(message) for part in self._prompts(message)]
+        return asked[-1] if asked else None
+
+    def _is_stored(self, messages: Sequence[Any], ask: Any) -> bool:
+        """Whether a hint follows the ask already: a run that goes on after an approval."""
+        position = next((index for index, message in enumerate(messages) if _holds(message, ask)), len(messages))
+        return any(self._is_hint(part) for message in messages[position:] for part in message.parts)
+
+    def _prompts(self, message: Any) -> list[Any]:
+        """The user's own prompt parts of a message."""
+        return [part for part in message.parts if part.part_kind == "user-prompt" and not self._is_hint(part)]
+
+    def _is_hint(self, part: Any) -> bool:
+        # By its text: messages that follow each other may be merged, with their metadata.
+        return part.part_kind == "user-prompt" and self.rag.is_hint(_text(part.content))
+
+    def _history(self, messages: Iterable[Any]) -> Iterator[ChatMessage]:
+        for message in messages:
+            if message.kind == "response":
+                texts = [part.content for part in message.parts if part.part_kind == "text"]
+                yield ChatMessage.model_validate({"role": "assistant", "content": "\n".join(texts)})
+                continue
+            for part in message.parts:
+                if part.part_kind == "user-prompt":
+                    name = HINT_NAME if self._is_hint(part) else None
+                    yield ChatMessage.model_validate({"role": "user", "content": _text(part.content), "name": name})
+                elif part.part_kind == "tool-return":
+                    yield ChatMessage.model_validate({"role": "tool", "content": part.model_response_str()})
 
 
 class _KnowledgeToolset(_toolsets.AbstractToolset):  # type: ignore[misc, name-defined]
@@ -178,17 +207,6 @@ class _KnowledgeToolset(_toolsets.AbstractToolset):  # type: ignore[misc, name-d
         return _tool_return(await self._middleware.rag.call_tool(tool_args, turn, name=name))
 
 
-class ChatModel:
-    """A Pydantic AI model, or the name of one, as the chat model of `LLMReranker` and `LLMQueryRewriter`."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    async def __call__(self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = ()) -> ChatReply:
-        response = await _direct.model_request(self._model, [_model_message(message) for message in messages])
-        return ChatReply(text=response.text or "")
-
-
 def _model_message(message: ChatMessage) -> Any:
     if message.role == "assistant":
         return _messages.ModelResponse(parts=[_messages.TextPart(message.text)])
@@ -198,17 +216,20 @@ def _model_message(message: ChatMessage) -> Any:
     return _messages.ModelRequest(parts=[_messages.UserPromptPart(content)])
 
 
-# --- finding the ask, and placing the hint ---
+def citations(result: Any) -> list[Citation]:
+    """What each number in a run's result stands for (or in its messages); of the whole conversation in it."""
+    messages = result if isinstance(result, Sequence) else result.all_messages()
+    return collected(*(slot for message in messages for slot in _slots(message)))
 
 
-def _find_ask(messages: Sequence[Any], prompt: Any) -> Any | None:
-    """The part with the user's words of this run; in a run that goes on without a prompt, the last there is."""
-    parts = [part for message in messages for part in _prompts(message)]
-    asked = [part for part in parts if prompt is not None and part.content == prompt]
-    if not asked:
-        # What a tool shows to the model beside its result is a prompt part too.
-        asked = [part for message in messages if not _has_results(message) for part in _prompts(message)]
-    return asked[-1] if asked else None
+def _slots(message: Any) -> Iterator[Any]:
+    yield (message.metadata or {}).get(CITATIONS_KEY, ())
+    for part in message.parts:
+        if part.part_kind == "tool-return" and isinstance(part.metadata, dict):
+            yield part.metadata.get("citations", ())
+
+
+# --- placing the hint ---
 
 
 def _with_hint(messages: Sequence[Any], hint: Hint, ask: Any) -> list[Any]:
@@ -218,17 +239,6 @@ def _with_hint(messages: Sequence[Any], hint: Hint, ask: Any) -> list[Any]:
     # A copy of the ask's message carries its instructions, which some models read from the last message.
     made = replace(asking, parts=[_messages.UserPromptPart(_hint_content(hint))])
     return with_hints(messages, [(hint, made)], is_ask=lambda message: message is asking, is_hint=_only_prompts)
-
-
-def _is_stored(messages: Sequence[Any], ask: Any) -> bool:
-    """Whether a hint follows the ask already: a run that goes on after an approval."""
-    position = next((index for index, message in enumerate(messages) if _holds(message, ask)), len(messages))
-    return any(_is_hint(part) for message in messages[position:] for part in message.parts)
-
-
-def _prompts(message: Any) -> list[Any]:
-    """The user's own prompt parts of a message."""
-    return [part for part in message.parts if part.part_kind == "user-prompt" and not _is_hint(part)]
 
 
 def _holds(message: Any, ask: Any) -> bool:
@@ -244,13 +254,6 @@ def _only_prompts(message: Any) -> bool:
     return message.kind == "request" and all(part.part_kind == "user-prompt" for part in message.parts)
 
 
-def _is_hint(part: Any) -> bool:
-    if part.part_kind != "user-prompt" or isinstance(part.content, str):
-        return False
-    metadata = getattr(next(iter(part.content), None), "metadata", None)
-    return isinstance(metadata, dict) and metadata.get("name") == HINT_NAME
-
-
 # --- translation ---
 
 
@@ -261,13 +264,14 @@ def _tool_return(result: ToolResult) -> Any:
     return _messages.ToolReturn(content, metadata=result.structured())
 
 
-def _hint_content(hint: Hint) -> list[Any]:
-    return [
-        _messages.TextContent(block.text, metadata={"name": HINT_NAME})
-        if isinstance(block, TextBlock)
-        else _content(block)
-        for block in hint.blocks
-    ]
+def _hint_content(hint: Hint) -> str | list[Any]:
+    """Text alone as a string: servers of local models take no parts."""
+    text = plain_text(hint.blocks)
+    return [_content(block) for block in hint.blocks] if text is None else text
+
+
+def _text(content: Any) -> str:
+    return "\n".join(block.text for block in _blocks(content) if isinstance(block, TextBlock))
 
 
 def _content(block: ContentBlock) -> Any:
@@ -293,13 +297,4 @@ def _blocks(content: Any) -> list[ContentBlock]:
     return blocks
 
 
-def _history(messages: Iterable[Any]) -> Iterator[ChatMessage]:
-    for message in messages:
-        if message.kind == "response":
-            texts = [part.content for part in message.parts if part.part_kind == "text"]
-            yield ChatMessage.model_validate({"role": "assistant", "content": "\n".join(texts)})
-        for part in _prompts(message):
-            yield user("\n".join(block.text for block in _blocks(part.content) if isinstance(block, TextBlock)))
-
-
-__all__ = ["ChatModel", "RAGHintEvent", "RAGMiddleware"]
+__all__ = ["ChatModel", "RAGHintEvent", "RAGMiddleware", "citations"]

@@ -20,6 +20,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackMana
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -29,11 +30,14 @@ from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware
 from agent_rag.middleware.langchain import RAGMiddleware as LangChainRAG
+from agent_rag.middleware.langchain import citations
 from agent_rag.retrieval.rerank_llm import LLMReranker
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.chat import call, spoken
 from agent_rag.testing.knowledge import hit
+
+from .wire import assert_text_went_out, text_only_server
 
 ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
 
@@ -107,6 +111,7 @@ def outcome_of(messages: list[BaseMessage], events: Sequence[dict[str, Any]] = (
         text=str(messages[-1].text),
         citations=[citation for artifact in artifacts for citation in artifact["citations"]],
         events=list(events),
+        cited=citations(messages),
     )
 
 
@@ -119,6 +124,17 @@ class TestLangChain(AdapterContract):
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
     ) -> Any:
         return agent_of(model, *middlewares, supports_images=supports_images)
+
+    def make_caller(self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], expert: Any) -> Any:
+        async def ask_expert(question: str) -> str:
+            """Ask an expert."""
+            return (await self.run(expert, question)).text
+
+        def ask_in_sync(question: str) -> str:
+            return str(expert.invoke({"messages": [HumanMessage(question)]}, config("s"))["messages"][-1].text)
+
+        tool = StructuredTool.from_function(ask_in_sync, ask_expert, "ask_expert", "Ask an expert.")
+        return agent_of(model, *middlewares, tools=[tool])
 
     async def run(self, agent: Any, text: str, *, session: str = "s", context: Any = None) -> Outcome:
         state = await agent.ainvoke({"messages": [HumanMessage(text)]}, config(session), context=context)
@@ -244,3 +260,17 @@ def test_the_example_runs() -> None:
     assert result.stdout.startswith("hint: ['warranty.md']\n")
     assert "[2] conditions.md" in result.stdout
     assert result.stdout.endswith("stored messages: ['human', 'ai', 'tool', 'ai']\n")
+
+
+async def test_text_goes_out_as_a_string() -> None:
+    """MW04: to an OpenAI-compatible server that refuses lists of parts."""
+    openai = pytest.importorskip("langchain_openai", reason="pip install langchain-openai")
+    with text_only_server() as server:
+        model = openai.ChatOpenAI(model="m", base_url=f"{server.url}/v1", api_key="x", max_retries=0)
+        middlewares = [LangChainRAG(static(FactBase())), LangChainRAG(agentic(FactBase("faq")))]
+
+        state = await create_agent(model, middleware=middlewares).ainvoke({"messages": [HumanMessage("hello")]})
+
+        assert_text_went_out(server)
+    assert "FACT(more)" in state["messages"][-1].text
+    assert [citation.number for citation in citations(state)] == [1, 2]

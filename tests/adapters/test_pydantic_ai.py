@@ -31,7 +31,7 @@ from pydantic_ai.usage import UsageLimits
 from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware
-from agent_rag.middleware.pydantic_ai import ChatModel, RAGHintEvent
+from agent_rag.middleware.pydantic_ai import ChatModel, RAGHintEvent, citations
 from agent_rag.middleware.pydantic_ai import RAGMiddleware as PydanticAIRAG
 from agent_rag.retrieval.rerank_llm import LLMReranker
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
@@ -40,6 +40,8 @@ from agent_rag.testing.adapter_contract.base import images, tool_text
 from agent_rag.testing.chat import call, spoken
 from agent_rag.testing.knowledge import PIXEL, hit
 from tests.shared import ROOT
+
+from .wire import assert_text_went_out, text_only_server
 
 
 def model_of(script: ScriptedChatModel) -> FunctionModel:
@@ -120,10 +122,13 @@ def tool_returns(messages: Sequence[ModelMessage]) -> list[ToolReturnPart]:
     return [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
 
 
-def outcome_of(text: str, messages: Sequence[ModelMessage], events: Sequence[Any] = ()) -> Outcome:
+def outcome_of(text: str, messages: Sequence[ModelMessage], events: Sequence[Any] = (), *, cited: Any = ()) -> Outcome:
     return Outcome(
         text=text,
-        citations=[citation for part in tool_returns(messages) for citation in part.metadata["citations"]],
+        cited=citations(cited),
+        citations=[
+            citation for part in tool_returns(messages) for citation in (part.metadata or {}).get("citations", ())
+        ],
         events=[event.hint.model_dump(mode="json") for event in events if isinstance(event, RAGHintEvent)],
     )
 
@@ -136,7 +141,16 @@ class TestPydanticAI(AdapterContract):
 
     async def run(self, agent: Conversation, text: str, *, session: str = "s", context: Any = None) -> Outcome:
         result = await agent.agent.run(text, message_history=agent.begin(session), deps=context)
-        return outcome_of(result.output, agent.end(session, result))
+        return outcome_of(result.output, agent.end(session, result), cited=result)
+
+    def make_caller(self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], expert: Conversation) -> Any:
+        caller = Conversation(model, wrapped(middlewares))
+
+        @caller.agent.tool_plain
+        async def ask_expert(question: str) -> str:
+            return str((await expert.agent.run(question)).output)
+
+        return caller
 
     async def stored(self, agent: Conversation, session: str = "s") -> str:
         return ModelMessagesTypeAdapter.dump_json(agent.histories[session]).decode()
@@ -175,7 +189,7 @@ class TestSyncPydanticAI(TestPydanticAI):
                 loop.close()
 
         result = await asyncio.to_thread(turn)
-        return outcome_of(result.output, agent.end(session, result))
+        return outcome_of(result.output, agent.end(session, result), cited=result)
 
     async def stream(self, agent: Conversation, text: str, *, session: str = "s") -> Outcome:
         events: list[Any] = []
@@ -399,3 +413,18 @@ def test_the_example_runs() -> None:
     assert result.stdout.startswith("hint: ['warranty.md']\n")
     assert "[2] conditions.md" in result.stdout
     assert result.stdout.endswith("stored parts: ['user-prompt', 'tool-call', 'tool-return', 'text']\n")
+
+
+async def test_text_goes_out_as_a_string() -> None:
+    """MW04: to an OpenAI-compatible server that refuses lists of parts."""
+    pytest.importorskip("openai", reason="pip install openai")
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    with text_only_server() as server:
+        model = OpenAIChatModel("m", provider=OpenAIProvider(base_url=f"{server.url}/v1", api_key="x"))
+        result = await Agent(model, capabilities=wrapped([static(FactBase()), agentic(FactBase("faq"))])).run("hello")
+
+        assert_text_went_out(server)
+    assert "FACT(more)" in result.output
+    assert [citation.number for citation in citations(result)] == [1, 2]

@@ -19,6 +19,6 @@ def test_the_agent_loop_example_answers_in_both_modes() -> None:
 
     assert result.stdout.count("A ticket costs 14 EUR.") == 2
     assert "[2] garden.md" in result.stdout
-    assert "[4] garden.md" in result.stdout
+    assert result.stdout.count("] garden.md") == 2
     assert "hint: 3 passages" in result.stdout
     assert "tool: search_knowledge('Where are dogs welcome?') found 3" in result.stdout

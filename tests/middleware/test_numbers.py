@@ -97,3 +97,18 @@ async def test_the_loop_numbers_three_turns_through() -> None:
     numbers = [citation.number for citation in run.citations]
     assert numbers == [1, 2, 3, 4, 5, 6]
     assert [citation.document_id for citation in run.citations] == ["a-one", "b-1", "a-two", "b-2", "a-three", "b-3"]
+
+
+async def test_numbers_of_earlier_turns_stay_known() -> None:
+    """From the fences in the history: they are cited, their passages keep them, and they can be read around."""
+    base = FactBase(hits=lambda query: [hit(f"text {query}", document_id=query)])
+    rag = agentic(base)
+    first = await rag.call_tool({"query": "a"}, rag.start_turn("one"))
+    turn = rag.start_turn("two", history=[said("user", "one"), said("tool", first.text)])
+
+    second = await rag.call_tool({"query": "b"}, turn)
+    again = await rag.call_tool({"query": "a"}, turn)
+
+    assert [citation.number for citation in second.citations] == [2]
+    assert "[1] (source: a.md)\ntext a" in again.text
+    assert [(citation.number, citation.document_id) for citation in turn.citations] == [(1, "a"), (2, "b")]

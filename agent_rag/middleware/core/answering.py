@@ -115,7 +115,7 @@ def _rendered(pipeline: Pipeline, search: SearchArguments, turn: Turn, found: Fo
     references = [citation for citation in numbers.citations if citation.number in known]
     layout = pipeline.layout(turn)
     rendered = render(new, numbers.numbers_for(new), layout, references=references, note=note)
-    shown = turn.show(rendered.shown, hidden=layout.hidden)
+    shown = turn.show(rendered.shown, rendered.fence, hidden=layout.hidden)
     return ToolResult(
         text=rendered.text,
         blocks=tuple(rendered.blocks),

@@ -94,6 +94,8 @@ def collected(*groups: Iterable[Citation | Mapping[str, Any]]) -> list[Citation]
     found: dict[int, Citation] = {}
     for group in groups:
         for item in group:
+            if not isinstance(item, Citation) and "chunk_ids" not in item:
+                continue  # of somebody else, in a slot of the same name
             citation = item if isinstance(item, Citation) else Citation.model_validate(item)
             earlier = found.get(citation.number)
             if earlier is None or citation.text or citation.chunk_ids != earlier.chunk_ids:

@@ -58,7 +58,7 @@ def _rendered(pipeline: Pipeline, turn: Turn, found: Found, queries: Sequence[st
         logger.warning("no hint for this turn: max_context_tokens=%d holds no hit", parameters.max_context_tokens)
         return None
     lasting = parameters.hint_scope == "turn" or parameters.persist_hint
-    citations = turn.show(rendered.shown, hidden=layout.hidden, lasting=lasting)
+    citations = turn.show(rendered.shown, rendered.fence, hidden=layout.hidden, lasting=lasting)
     if lasting:
         turn.mark_hinted(rendered.shown)
     facts: dict[str, Any] = {

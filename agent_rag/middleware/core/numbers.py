@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from ...chat import ChatMessage
@@ -31,6 +33,27 @@ def highest_number(messages: Iterable[ChatMessage]) -> int:
     return highest
 
 
+class _Remembered:
+    """What was shown in which fence, in this process. A fence's name is random: who has it has seen what is in it."""
+
+    def __init__(self, most: int = 1_024) -> None:
+        self._most = most
+        self._shown: OrderedDict[str, list[tuple[Citation, list[PassageKey]]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keep(self, fence: str, shown: list[tuple[Citation, list[PassageKey]]]) -> None:
+        with self._lock:
+            self._shown[fence] = shown
+            while len(self._shown) > self._most:
+                self._shown.popitem(last=False)
+
+    def of(self, fence: str) -> list[tuple[Citation, list[PassageKey]]]:
+        return self._shown.get(fence, [])
+
+
+_remembered = _Remembered()
+
+
 class Numbers:
     """Which passage each number stands for. Turns of subagents share the one of the turn that called them."""
 
@@ -39,8 +62,17 @@ class Numbers:
         self._numbers: dict[PassageKey, int] = {}
         self._citations: dict[int, Citation] = {}
 
-    def start_after(self, number: int) -> None:
-        """Give no number up to `number` to a new passage."""
+    def go_on_after(self, messages: Sequence[ChatMessage]) -> None:
+        """Give no number that `messages` use to a new passage, and take over those of passages shown in them."""
+        self._start_after(highest_number(messages))
+        for message in messages:
+            for fence in FENCED.finditer(message.text):
+                for citation, keys in _remembered.of(fence[1]):
+                    self._citations[citation.number] = citation
+                    for key in keys:
+                        self._numbers.setdefault(key, citation.number)
+
+    def _start_after(self, number: int) -> None:
         self._next = max(self._next, number + 1)
 
     @property
@@ -63,8 +95,8 @@ class Numbers:
             free += not known
         return numbers
 
-    def keep(self, passages: Sequence[Passage], *, hidden: Iterable[str] = ()) -> list[Citation]:
-        """Number `passages` for good. Several under one number become one citation."""
+    def keep(self, passages: Sequence[Passage], fence: str, *, hidden: Iterable[str] = ()) -> list[Citation]:
+        """Number `passages`, shown in that fence, for good. Several under one number become one citation."""
         kept = []
         for passage, number in zip(passages, self.numbers_for(passages), strict=True):
             citation = cite(passage, number, hidden=hidden)
@@ -74,6 +106,7 @@ class Numbers:
             for key in passage.keys:
                 self._numbers.setdefault(key, number)
             self._citations[number] = citation
-            self.start_after(number)
+            self._start_after(number)
             kept.append(citation)
+        _remembered.keep(fence, [(citation, passage.keys) for citation, passage in zip(kept, passages, strict=True)])
         return kept

@@ -23,13 +23,15 @@ from .hinting import make_hint
 from .parameters import Parameters as RAGParameters
 from .pipeline import Gate, Pipeline, Scope, check_filterable
 from .result import ToolResult, said
-from .search import Base, reason_of
+from .search import Base, KnowledgeBaseLike, reason_of
 from .tool import READ_DOCUMENT, KnowledgeTool, read_spec, search_spec
 from .turn import Ask, History, Turn
 
 logger = logging.getLogger("agent_rag")
 
 _instances = itertools.count(1)
+# What stands before the passages, by the hint templates of all instances.
+_templates: set[str] = set()
 
 
 class RAGMiddleware:
@@ -51,7 +53,7 @@ class RAGMiddleware:
 
     def __init__(
         self,
-        knowledge_bases: Sequence[Any] | Any,
+        knowledge_bases: Sequence[KnowledgeBaseLike] | KnowledgeBaseLike,
         parameters: RAGParameters | Mapping[str, Any] | None = None,
         rerank_model: Any = None,
         *,
@@ -91,6 +93,7 @@ class RAGMiddleware:
             reranker = LLMReranker(rerank_model, prompt=self.parameters.rerank_prompt)
         check_filterable(self._bases, needed=scope is not None or self.parameters.filter is not None)
         self.name = name or f"agent_rag_{self.parameters.mode}"
+        _templates.add(self.parameters.around_hint[0])
         self.key = f"{self.name}#{next(_instances)}"
         """Unique to this instance in this process."""
         self._on_event = on_event
@@ -153,10 +156,9 @@ class RAGMiddleware:
         return slot.hint
 
     def is_hint(self, text: str) -> bool:
-        """Whether a stored message is a hint that an instance with this template made; for frameworks whose messages
-        carry no name."""
-        before, _ = self.parameters.around_hint
-        return text.startswith(before) and is_fenced(text[len(before) :])
+        """Whether a stored message is a hint, of an instance with a template that this process knows; for frameworks
+        whose messages carry no name."""
+        return any(text.startswith(before) and is_fenced(text[len(before) :]) for before in _templates)
 
     @property
     def tools(self) -> list[KnowledgeTool]:

@@ -80,7 +80,7 @@ async def read_document(
         # Parts merge into few passages, so what is dropped says little: halve until everything fits.
         count = max(count // 2, 1)
         rendered = _shown(hits[:count], turn, layout)
-    citations = turn.show(rendered.shown, hidden=layout.hidden)
+    citations = turn.show(rendered.shown, rendered.fence, hidden=layout.hidden)
     result = ToolResult(
         text=rendered.text,
         blocks=tuple(rendered.blocks),

@@ -50,6 +50,8 @@ class Rendered:
     """With images as their notes."""
     blocks: list[ContentBlock]
     """The same with images as blocks, where the layout has images."""
+    fence: str
+    """Name of the fence around the passages."""
     shown: list[Passage] = field(default_factory=list)
     dropped: int = 0
     """Passages left out to fit the budget."""
@@ -107,7 +109,11 @@ def render(
         logger.info("%d of %d hits left out to fit max_context_tokens=%d", dropped, len(passages), layout.max_tokens)
     text = text_of(shown)
     return Rendered(
-        text=text.replace(_IMAGE_MARK, ""), blocks=_blocks(text, kept, layout.images), shown=kept, dropped=dropped
+        text=text.replace(_IMAGE_MARK, ""),
+        blocks=_blocks(text, kept, layout.images),
+        fence=fence.name,
+        shown=kept,
+        dropped=dropped,
     )
 
 

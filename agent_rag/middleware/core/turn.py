@@ -17,7 +17,7 @@ from ...chat import HINT_NAME, ChatMessage
 from ...content import ContentBlock, DataBlock, TextBlock
 from .citation import Citation, Passage, PassageKey
 from .hint import Hint
-from .numbers import Numbers, highest_number
+from .numbers import Numbers
 from .result import ToolResult
 
 History = Iterable[ChatMessage] | Callable[[], Iterable[ChatMessage]]
@@ -99,7 +99,7 @@ class Turn:
     def numbers(self) -> Numbers:
         """The citation numbers of this conversation; those of the calling turn in a subagent."""
         numbers = self._parent.numbers if self._parent is not None else Numbers()
-        numbers.start_after(highest_number(self._earlier))
+        numbers.go_on_after(self._earlier)
         return numbers
 
     @property
@@ -133,15 +133,18 @@ class Turn:
 
     # --- for the middleware ---
 
-    def show(self, passages: Sequence[Passage], *, hidden: Iterable[str] = (), lasting: bool = True) -> list[Citation]:
+    def show(
+        self, passages: Sequence[Passage], fence: str, *, hidden: Iterable[str] = (), lasting: bool = True
+    ) -> list[Citation]:
         """Number `passages` for good.
 
         Args:
+            fence: Name of the fence that they are shown in.
             lasting: Whether the model sees them in its later calls of this turn too.
         """
         if lasting:
             self._shown.update(key for passage in passages for key in passage.keys)
-        return self.numbers.keep(passages, hidden=hidden)
+        return self.numbers.keep(passages, fence, hidden=hidden)
 
     def mark_hinted(self, passages: Iterable[Passage]) -> None:
         self._hinted.update(key for passage in passages for key in passage.keys)

@@ -10,7 +10,7 @@ import pytest
 
 from ...chat import ChatMessage
 from ...content import DataBlock
-from ...middleware import Parameters, RAGMiddleware
+from ...middleware import Citation, Parameters, RAGMiddleware
 from ..chat import ScriptedChatModel
 from ..knowledge import FactBase
 
@@ -25,6 +25,8 @@ class Outcome:
     """The final answer."""
     citations: list[dict[str, Any]] = field(default_factory=list)
     """What the framework's own slot holds: of all tool results of this run, in order."""
+    cited: list[Citation] = field(default_factory=list)
+    """What the adapter's `citations(result)` gives."""
     events: list[dict[str, Any]] = field(default_factory=list)
     """`HintEvent`s that came through the framework's stream, as dicts."""
 
@@ -67,6 +69,8 @@ class AdapterFixtures:
     """A run can be cancelled from outside while it searches."""
     has_context: ClassVar[bool] = True
     """`context` of a run reaches the `scope` callable."""
+    subagents: ClassVar[bool] = True
+    """A run that a tool of another run starts is known for its subagent; then `make_caller` is there."""
     same_agent: ClassVar[bool] = True
     """One agent object serves concurrent runs; else one agent each, with the same middleware object."""
     concurrent_rounds: ClassVar[int] = 20
@@ -92,6 +96,11 @@ class AdapterFixtures:
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
     ) -> Any:
         """Override: an agent of the framework with `model` and all `middlewares` attached."""
+        raise NotImplementedError
+
+    def make_caller(self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], expert: Any) -> Any:
+        """Override with `subagents`: an agent as `make_agent` makes it, with a tool ``ask_expert(question)`` that runs
+        the agent `expert` of the same framework and gives its answer."""
         raise NotImplementedError
 
     async def run(self, agent: Any, text: str, *, session: str = "s", context: Any = None) -> Outcome:

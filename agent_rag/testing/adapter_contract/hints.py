@@ -58,7 +58,7 @@ class AdapterStatic(AdapterFixtures):
 
     @when("static", "has_history")
     async def test_nothing_stored_holds_the_hint(self) -> None:
-        """History, state and checkpoints are clean, and the next turn has only its own hint, numbered from 1."""
+        """History, state and checkpoints are clean, and the next turn has only its own hint."""
         model = ScriptedChatModel("one", "two")
         agent = self.make_agent(model, [static(FactBase())])
 
