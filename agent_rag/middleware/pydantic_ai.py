@@ -17,6 +17,7 @@ from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel, plain_text
 from .core.citation import Citation, collected
 from .core.events import HintEvent
 from .core.hint import Hint, with_hints
+from .core.rag import is_known_hint
 from .core.result import ToolResult
 from .core.tool import KnowledgeTool
 from .core.turn import Turn
@@ -70,8 +71,8 @@ class RAGMiddleware(Adapter, _capabilities.AbstractCapability):  # type: ignore[
 
     `citations` reads what was shown from the run's result: from ``ToolReturnPart.metadata`` and from the metadata of
     the answer, which no model is sent. A static turn emits a `RAGHintEvent` into the event stream. The `scope` callable
-    gets the run's `deps`. Works in ``run``, ``run_sync``, ``run_stream``, ``run_stream_events`` and ``iter``; a realtime
-    session has the tools only.
+    gets the run's `deps`. Works in ``run``, ``run_sync``, ``run_stream``, ``run_stream_events`` and ``iter``; a
+    realtime session has the tools only.
     """
 
     chat_models = (((str, _models.Model), ChatModel),)
@@ -166,7 +167,7 @@ class RAGMiddleware(Adapter, _capabilities.AbstractCapability):  # type: ignore[
 
     def _is_hint(self, part: Any) -> bool:
         # By its text: messages that follow each other may be merged, with their metadata.
-        return part.part_kind == "user-prompt" and self.rag.is_hint(_text(part.content))
+        return part.part_kind == "user-prompt" and is_known_hint(_text(part.content))
 
     def _history(self, messages: Iterable[Any]) -> Iterator[ChatMessage]:
         for message in messages:

@@ -156,9 +156,9 @@ class RAGMiddleware:
         return slot.hint
 
     def is_hint(self, text: str) -> bool:
-        """Whether a stored message is a hint, of an instance with a template that this process knows; for frameworks
-        whose messages carry no name."""
-        return any(text.startswith(before) and is_fenced(text[len(before) :]) for before in _templates)
+        """Whether a stored message is a hint that an instance with this template made; for frameworks whose messages
+        carry no name."""
+        return _begins_with(text, self.parameters.around_hint[0])
 
     @property
     def tools(self) -> list[KnowledgeTool]:
@@ -220,6 +220,16 @@ class RAGMiddleware:
             return await self.call_tool(arguments, turn, name=name)
 
         return call
+
+
+def is_known_hint(text: str) -> bool:
+    """Whether a stored message is a hint of any instance of this process, for frameworks whose instances do not know of
+    each other."""
+    return any(_begins_with(text, before) for before in _templates)
+
+
+def _begins_with(text: str, before: str) -> bool:
+    return text.startswith(before) and is_fenced(text[len(before) :])
 
 
 def _check_names(names: Sequence[str]) -> None:
