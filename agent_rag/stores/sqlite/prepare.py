@@ -1,0 +1,108 @@
+"""Documents as they are written, computed before the gate is asked for."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ...documents import DocumentSummary, VectorRecord
+from ...filters.plan import index_metadata
+from ...retrieval.lexical import tokenize
+from ..engine.records import Matrix
+from .segments import NUMBERS, TOKENS, Block, collect_numbers, count_tokens
+
+
+@dataclass(frozen=True)
+class NewDocument:
+    """A document, ready to be written; chunks by index."""
+
+    summary: DocumentSummary
+    first: int
+    """Chunk index that the summary came from, or `REPLACED`."""
+    indexes: list[int]
+    bodies: list[str]
+    crcs: list[int]
+    """Of the bodies alone."""
+    lengths: npt.NDArray[np.uint32]
+    """Tokens of each chunk."""
+    vectors: Matrix
+
+    @property
+    def room(self) -> int:
+        """Numbers that it takes; one without chunks, too, has a number."""
+        return max(1, len(self.indexes))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one transaction adds to a collection."""
+
+    documents: list[NewDocument]
+    blocks: list[Block]
+    """Of all chunks, numbered in order from 0."""
+
+    @property
+    def room(self) -> int:
+        return sum(document.room for document in self.documents)
+
+
+def prepare_batch(
+    documents: Iterable[tuple[DocumentSummary, int]], records: Sequence[VectorRecord], matrix: Matrix
+) -> Batch:
+    """Everything about the documents that needs no file.
+
+    Args:
+        documents: Summaries, each with the chunk index that it came from.
+        records: Chunks of these documents, each once, in any order.
+        matrix: A vector for each of `records`, as it is stored.
+    """
+    rows: dict[tuple[str, str], list[int]] = {}
+    for row, record in enumerate(records):
+        rows.setdefault((record.scope, record.document_id), []).append(row)
+    ordered, prepared, places, place = [], [], [], 0
+    for summary, first in documents:
+        own = rows.get((summary.scope, summary.document_id), [])
+        own.sort(key=lambda row: records[row].chunk.chunk_index)
+        bodies = [records[row].chunk.model_dump_json() for row in own]
+        document = NewDocument(
+            summary.model_copy(update={"chunk_count": len(own)}),
+            first,
+            [records[row].chunk.chunk_index for row in own],
+            bodies,
+            [zlib.crc32(body.encode()) for body in bodies],
+            np.zeros(len(own), np.uint32),
+            matrix[own],
+        )
+        prepared.append(document)
+        ordered += own
+        places += range(place, place + len(own))
+        place += document.room
+    blocks = _index(prepared, [records[row] for row in ordered], places)
+    return Batch(prepared, blocks)
+
+
+def _index(documents: Sequence[NewDocument], records: Sequence[VectorRecord], places: Sequence[int]) -> list[Block]:
+    """Blocks of the words, filter tokens and numbers of all chunks; fills in the documents' lengths."""
+    words = [tokenize(record.chunk.indexed_text) for record in records]
+    metadata = [index_metadata(record.chunk.metadata) for record in records]
+    at = 0
+    for document in documents:
+        size = len(document.indexes)
+        document.lengths[:] = [len(some) for some in words[at : at + size]]
+        at += size
+    tokens = [[*some, *indexed.tokens] for some, indexed in zip(words, metadata, strict=True)]
+    numbers = collect_numbers((place, indexed.numbers) for place, indexed in zip(places, metadata, strict=True))
+    return [*count_tokens(tokens, places).blocks(TOKENS), *numbers.blocks(NUMBERS)]
+
+
+def as_stored(matrix: Matrix, distance: str) -> Matrix:
+    """Vectors as they are stored: of length 1 where only the direction counts, so that opening computes nothing."""
+    if distance != "Cosine" or not matrix.size:
+        return matrix
+    sizes = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
+    unit: Matrix = (matrix / np.where(sizes > 0, sizes, 1.0)[:, None]).astype(np.float32)
+    return unit

@@ -1,0 +1,182 @@
+"""Segments: what several chunks have of each word, filter token and number, sorted, in blocks of about 1,000 postings.
+
+A block's bytes: u4 number of keys m, u4 width of a value | i8 key[m], ascending | u4 start[m + 1] | u4 chunk[p] |
+value[p], unsigned of 1 or 4 bytes, or f8. A key is never divided among blocks. Words and filter tokens stand side by
+side (the latter have a separator that no word has), numbers in blocks of their own kind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import StoreDamagedError
+from .checksums import checksum
+
+Kind = Literal[0, 1]
+TOKENS: Kind = 0
+NUMBERS: Kind = 1
+LAST_KEY = 2**63 - 1
+_POSTINGS = 1_000
+_HEAD = struct.Struct("<II")
+_TYPES: dict[int, npt.DTypeLike] = {1: "<u1", 4: "<u4", 8: "<f8"}
+_MEMO_LENGTH = 500_000
+
+Integers = npt.NDArray[np.int64]
+Values = npt.NDArray[Any]
+
+
+class _Keys(dict[str, int]):
+    """Word -> its 63-bit key. (Keys instead of words: no word of a deleted text stays in the file.)"""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _MEMO_LENGTH:
+            self.clear()
+        digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        key = self[word] = int.from_bytes(digest, "little") >> 1
+        return key
+
+
+_keys = _Keys()
+key_of: Callable[[str], int] = _keys.__getitem__
+"""63-bit key of a word, a filter token or the name of a number."""
+
+
+class Block(NamedTuple):
+    """Postings of the keys ``first <= key < until``."""
+
+    kind: Kind
+    first: int
+    until: int
+    data: bytes
+
+    def crc(self, segment: int) -> int:
+        return checksum(self.data, segment, self.kind, self.first, self.until)
+
+
+@dataclass(frozen=True)
+class Postings:
+    """What chunks have of keys, sorted by (key, chunk)."""
+
+    keys: Integers
+    chunks: Integers
+    values: Values
+    """Frequencies, or numbers as f8."""
+
+    def blocks(self, kind: Kind) -> list[Block]:
+        """At least one, so that a missing one is noticed."""
+        changes = np.flatnonzero(np.diff(self.keys)) + 1 if len(self.keys) else np.empty(0, np.int64)
+        starts = np.concatenate(([0], changes, [len(self.keys)])) if len(self.keys) else np.zeros(1, np.int64)
+        terms = self.keys[starts[:-1]]
+        wanted = np.arange(0, max(1, len(self.keys)), _POSTINGS)
+        bounds = [*np.unique(np.searchsorted(starts, wanted, side="right") - 1).tolist(), len(terms)]
+        firsts = [0, *(int(terms[bound]) for bound in bounds[1:-1])]
+        untils = [*firsts[1:], LAST_KEY]
+        width = 8 if kind == NUMBERS else 1 if not len(self.values) or self.values.max() < 256 else 4
+        return [
+            Block(kind, first, until, self._encoded(terms[low:high], starts[low : high + 1], width))
+            for first, until, low, high in zip(firsts, untils, bounds, bounds[1:], strict=False)
+        ]
+
+    def _encoded(self, terms: Integers, starts: Integers, width: int) -> bytes:
+        low, high = int(starts[0]), int(starts[-1])
+        return b"".join(
+            (
+                _HEAD.pack(len(terms), width),
+                terms.astype("<i8").tobytes(),
+                (starts - low).astype("<u4").tobytes(),
+                self.chunks[low:high].astype("<u4").tobytes(),
+                self.values[low:high].astype(_TYPES[width]).tobytes(),
+            )
+        )
+
+
+def of_one_key(data: bytes, key: int) -> tuple[npt.NDArray[np.uint32], Values]:
+    """Chunks and values that a block has of `key`."""
+    count, width = _HEAD.unpack_from(data)
+    keys = np.frombuffer(data, "<i8", count, _HEAD.size)
+    place = int(np.searchsorted(keys, key))
+    if place == count or keys[place] != key:
+        return np.empty(0, np.uint32), np.empty(0, _TYPES[width])
+    at = _HEAD.size + 8 * count
+    starts = np.frombuffer(data, "<u4", count + 1, at)
+    at += 4 * (count + 1)
+    low, high, total = int(starts[place]), int(starts[place + 1]), int(starts[-1])
+    chunks = np.frombuffer(data, "<u4", high - low, at + 4 * low)
+    values = np.frombuffer(data, _TYPES[width], high - low, at + 4 * total + width * low)
+    return chunks, values
+
+
+def decoded(data: bytes) -> Postings:
+    """All of a block; chunks count from the segment's base."""
+    count, width = _HEAD.unpack_from(data)
+    at = _HEAD.size + 8 * count
+    starts = np.frombuffer(data, "<u4", count + 1, at).astype(np.int64)
+    at += 4 * (count + 1)
+    total = int(starts[-1])
+    keys = np.repeat(np.frombuffer(data, "<i8", count, _HEAD.size), np.diff(starts))
+    chunks = np.frombuffer(data, "<u4", total, at).astype(np.int64)
+    return Postings(keys, chunks, np.frombuffer(data, _TYPES[width], total, at + 4 * total))
+
+
+def joined(parts: Sequence[Postings]) -> Postings:
+    """Postings of several segments whose chunks follow each other."""
+    keys = np.concatenate([part.keys for part in parts])
+    # Stable, and fast on runs that are sorted: the chunks of a key stay in order.
+    order = np.argsort(keys, kind="stable")
+    return Postings(
+        keys[order],
+        np.concatenate([part.chunks for part in parts])[order],
+        np.concatenate([part.values for part in parts])[order],
+    )
+
+
+class _Places(dict[str, int]):
+    """Word -> its place among the words met so far."""
+
+    def __missing__(self, word: str) -> int:
+        place = self[word] = len(self)
+        return place
+
+
+def count_tokens(tokens: Sequence[Sequence[str]], places: Sequence[int]) -> Postings:
+    """Postings of the tokens of some chunks, with their frequencies.
+
+    Args:
+        places: Number of each chunk, ascending, from the segment's base.
+    """
+    ids = _Places()
+    lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
+    total = int(lengths.sum())
+    flat = np.fromiter((ids[token] for some in tokens for token in some), np.int64, total)
+    keys = np.fromiter(map(key_of, ids), np.int64, len(ids))
+    order = np.argsort(keys)
+    ranks = np.empty(len(ids), np.int64)
+    ranks[order] = np.arange(len(ids))
+    pairs = ranks[flat] << 32 | np.repeat(np.array(places, np.int64), lengths)
+    pairs.sort()
+    starts = np.flatnonzero(np.diff(pairs, prepend=-1))
+    pairs, frequencies = pairs[starts], np.diff(starts, append=total)
+    return Postings(keys[order][pairs >> 32], pairs & 0xFFFFFFFF, frequencies)
+
+
+def collect_numbers(numbers: Iterable[tuple[int, dict[str, float]]]) -> Postings:
+    """Postings of (chunk, number by name) pairs."""
+    found = sorted((key_of(name), chunk, number) for chunk, named in numbers for name, number in named.items())
+    return Postings(
+        np.array([key for key, _, _ in found], np.int64),
+        np.array([chunk for _, chunk, _ in found], np.int64),
+        np.array([number for _, _, number in found], np.float64),
+    )
+
+
+def check_block(block: Block, segment: int, crc: int, key: int) -> None:
+    """Raises: StoreDamagedError: the block is not what was written, or not the one that has `key`."""
+    if block.crc(segment) != crc or not block.first <= key < block.until:
+        raise StoreDamagedError("words and filter values that are indexed are damaged")
