@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         MongoDBStore,
         PostgresStore,
         QdrantStore,
+        SQLiteStore,
         TcVectorStore,
         VectorStoreBase,
     )
@@ -108,6 +109,7 @@ _LAZY = {
         "MongoDBStore",
         "PostgresStore",
         "QdrantStore",
+        "SQLiteStore",
         "TcVectorStore",
         "VectorStoreBase",
     ),
@@ -156,6 +158,7 @@ __all__ = [
     "QdrantStore",
     "RAGMiddleware",
     "RecursiveChunker",
+    "SQLiteStore",
     "Section",
     "Signals",
     "TcVectorStore",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .native import ConnectedStoreBase, NativeStoreBase
     from .postgres import PostgresStore
     from .qdrant import QdrantStore
+    from .sqlite import SQLiteStore
     from .tcvector import TcVectorStore
     from .uri import store_from_uri
 
@@ -30,6 +31,7 @@ _LAZY = {
     "PostgresStore": "postgres",
     "QdrantStore": "qdrant",
     "NativeStoreBase": "native",
+    "SQLiteStore": "sqlite",
     "TcVectorStore": "tcvector",
     "clean_record": "engine.records",
     "copy_collection": "copy",
@@ -46,6 +48,7 @@ __all__ = [
     "NativeStoreBase",
     "PostgresStore",
     "QdrantStore",
+    "SQLiteStore",
     "TcVectorStore",
     "VectorStoreBase",
     "clean_record",

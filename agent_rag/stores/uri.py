@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from urllib.parse import parse_qsl, urlsplit
@@ -15,6 +16,7 @@ StoreFactory = Callable[[str], VectorStoreBase]
 
 ENTRY_POINT_GROUP = "agent_rag.stores"
 SCHEMES: dict[str, str] = {
+    "sqlite": "sqlite:FILE.db",
     "memory": "memory: (lost at exit)",
     "qdrant": "qdrant:FOLDER (embedded), qdrant::memory:, or qdrant+http://HOST:6333",
     "postgresql": "postgresql://USER:PASSWORD@HOST/DATABASE[?table=NAME], or postgresql+embedded:FOLDER",
@@ -27,7 +29,8 @@ SCHEMES: dict[str, str] = {
 
 
 def store_from_uri(uri: str) -> VectorStoreBase:
-    """Make the store that `uri` names; a plain path is an embedded Qdrant folder. Nothing is opened yet.
+    """Make the store that `uri` names; a plain path is a SQLite file, an existing folder is Qdrant's. Nothing is
+    opened yet.
 
     An entry point of the group ``agent_rag.stores`` is a function that takes the URI; its name is the scheme.
 
@@ -36,13 +39,17 @@ def store_from_uri(uri: str) -> VectorStoreBase:
     scheme, colon, rest = uri.partition(":")
     base, _, transport = scheme.lower().partition("+")
     if not colon or len(scheme) == 1 or "/" in scheme:  # a path, also one of Windows
-        base, transport, rest = "qdrant", "", uri
+        base, transport, rest = "qdrant" if os.path.isdir(uri) else "sqlite", "", uri
     target = f"{transport}:{rest}" if transport in ("http", "https") else rest
     match base:
         case "memory":
             from .memory import MemoryStore
 
             return MemoryStore()
+        case "sqlite":
+            from .sqlite import SQLiteStore
+
+            return SQLiteStore(rest)
         case "qdrant":
             return _qdrant(transport, target)
         case "postgresql" | "postgres":
@@ -66,8 +73,6 @@ def store_from_uri(uri: str) -> VectorStoreBase:
 
 
 def _qdrant(transport: str, target: str) -> VectorStoreBase:
-    import os
-
     from .qdrant import QdrantStore
 
     if transport in ("http", "https"):
@@ -89,8 +94,6 @@ def _postgres(transport: str, uri: str, rest: str) -> VectorStoreBase:
 
 
 def _tcvector(target: str) -> VectorStoreBase:
-    import os
-
     from .tcvector import TcVectorStore
 
     parts = urlsplit(target)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -55,9 +55,9 @@ class _Column(Generic[Value]):
         live = alive[rows]
         return rows[live], np.array(self._values, dtype=np.float64)[live]
 
-    def views(self) -> tuple[npt.NDArray[np.uint32], Scores]:
-        """Rows, dead ones included, and their values, doubles; not to be kept, since nothing can be added meanwhile."""
-        return np.frombuffer(self._rows, np.uint32), np.frombuffer(self._values, np.float64)
+    def all(self) -> tuple[Rows, Scores]:
+        """Rows, dead ones included, and their values, as copies."""
+        return np.array(self._rows, dtype=np.intp), np.array(self._values, dtype=np.float64)
 
     def renumbered(self, new_rows: Rows) -> _Column[Value] | None:
         """The live part with new row numbers (-1 is dead); None when nothing is left."""
@@ -106,8 +106,65 @@ class FilterColumns:
         return [IndexedMetadata(tuple(some), mapped) for some, mapped in zip(tokens, numbers, strict=True)]
 
 
+class Lookup(Protocol):
+    """Rows by filter token and by number; dead rows included, ascending."""
+
+    def having(self, token: str) -> Rows: ...
+
+    def numbers(self, key: str) -> tuple[Rows, Scores]:
+        """Rows that have a number of this range key, and the numbers."""
+
+
+def matching_mask(node: Plan, index: Lookup, size: int) -> Mask:
+    """Which of `size` rows match; dead rows may be either."""
+    match node:
+        case HasAny(tokens):
+            found = np.zeros(size, dtype=np.bool_)
+            for token in tokens:
+                found[index.having(token)] = True
+            return found
+        case InRange(key, bounds):
+            found = np.zeros(size, dtype=np.bool_)
+            found[_inside(index, key, dict(bounds))] = True
+            return found
+        case AllOf(parts):
+            found = np.ones(size, dtype=np.bool_)
+            for part in parts:
+                found &= matching_mask(part, index, size)
+            return found
+        case AnyOf(parts):
+            found = np.zeros(size, dtype=np.bool_)
+            for part in parts:
+                found |= matching_mask(part, index, size)
+            return found
+        case NotOf(part):
+            return ~matching_mask(part, index, size)
+
+
+def matching_rows(node: Plan, index: Lookup, alive: Mask) -> Rows:
+    """Rows that match and are alive, ascending."""
+    match node:
+        case HasAny((token,)):
+            # Without a mask of all rows, which takes longer than comparing the vectors of 1 %.
+            rows = index.having(token)
+            return rows[alive[rows]]
+        case InRange(key, bounds):
+            rows = _inside(index, key, dict(bounds))
+            return rows[alive[rows]]
+    return np.flatnonzero(matching_mask(node, index, len(alive)) & alive)
+
+
+def _inside(index: Lookup, key: str, bounds: Mapping[str, float]) -> Rows:
+    """Rows whose number is within the bounds, dead ones included."""
+    rows, numbers = index.numbers(key)
+    inside = np.ones(len(rows), dtype=np.bool_)
+    for bound, value in bounds.items():
+        inside &= _COMPARE[bound](numbers, value)
+    return rows[inside]
+
+
 class FilterIndex:
-    """Evaluates plans over all rows at once."""
+    """Filter tokens and numbers of all rows."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, array[int]] = {}
@@ -126,37 +183,13 @@ class FilterIndex:
             rows = array("I", [first + place for place in places])
             _column(self._numbers, key, "d").extend(rows.tobytes(), array("d", numbers).tobytes())
 
-    def mask(self, node: Plan, size: int) -> Mask:
-        """Which of `size` rows match; dead rows may be either."""
-        match node:
-            case HasAny(tokens):
-                return self._having(tokens, size)
-            case InRange(key, bounds):
-                return self._within(key, dict(bounds), size)
-            case AllOf(parts):
-                found = np.ones(size, dtype=np.bool_)
-                for part in parts:
-                    found &= self.mask(part, size)
-                return found
-            case AnyOf(parts):
-                found = np.zeros(size, dtype=np.bool_)
-                for part in parts:
-                    found |= self.mask(part, size)
-                return found
-            case NotOf(part):
-                return ~self.mask(part, size)
+    def having(self, token: str) -> Rows:
+        return np.array(self._tokens.get(token, ()), dtype=np.intp)
 
-    def rows(self, node: Plan, alive: Mask) -> Rows:
-        """Rows that match and are alive, ascending."""
-        match node:
-            case HasAny((token,)):
-                # Without a mask of all rows, which takes longer than comparing the vectors of 1 %.
-                rows = np.array(self._tokens.get(token, ()), dtype=np.intp)
-                return rows[alive[rows]]
-            case InRange(key, bounds):
-                rows = self._inside(key, dict(bounds)).astype(np.intp)
-                return rows[alive[rows]]
-        return np.flatnonzero(self.mask(node, len(alive)) & alive)
+    def numbers(self, key: str) -> tuple[Rows, Scores]:
+        if (column := self._numbers.get(key)) is None:
+            return np.empty(0, np.intp), np.empty(0)
+        return column.all()
 
     def renumber(self, new_rows: Rows) -> None:
         """Give every live row its new number; -1 is dead."""
@@ -164,27 +197,22 @@ class FilterIndex:
         self._tokens = {token: _array(rows[rows >= 0]) for token, rows in tokens.items() if (rows >= 0).any()}
         self._numbers = _renumbered(self._numbers, new_rows)
 
-    def _having(self, tokens: Iterable[str], size: int) -> Mask:
-        found = np.zeros(size, dtype=np.bool_)
-        for token in tokens:
-            if (rows := self._tokens.get(token)) is not None:
-                found[np.array(rows, dtype=np.intp)] = True
-        return found
 
-    def _within(self, key: str, bounds: Mapping[str, float], size: int) -> Mask:
-        found = np.zeros(size, dtype=np.bool_)
-        found[self._inside(key, bounds)] = True
-        return found
+def bm25(
+    found: Iterable[tuple[int, Rows, npt.NDArray[Any]]], lengths: npt.NDArray[Any], counted: int, average: float
+) -> Scores:
+    """BM25 of every row, 0 where no token of the query is.
 
-    def _inside(self, key: str, bounds: Mapping[str, float]) -> npt.NDArray[np.uint32]:
-        """Rows whose number is within the bounds, dead ones included."""
-        if (column := self._numbers.get(key)) is None:
-            return np.empty(0, np.uint32)
-        rows, numbers = column.views()
-        inside = np.ones(len(rows), dtype=np.bool_)
-        for bound, value in bounds.items():
-            inside &= _COMPARE[bound](numbers, value)
-        return rows[inside]
+    Args:
+        found: For each token of the query: how often it occurs there, the live rows that have it, and how often.
+        lengths: Tokens per row.
+        counted: Number of live rows with tokens; `average`: their mean length.
+    """
+    scores = np.zeros(len(lengths), dtype=np.float64)
+    for times, rows, frequency in found:
+        norm = K1 * (1 - B + B * lengths[rows] / average)
+        scores[rows] += times * idf(counted, len(rows)) * frequency / (frequency + norm)
+    return scores
 
 
 class KeywordIndex(Generic[Term]):
@@ -203,16 +231,14 @@ class KeywordIndex(Generic[Term]):
 
     def scores(self, query: Mapping[Term, int], alive: Mask, lengths: npt.NDArray[np.int64]) -> Scores:
         """BM25 of every row, 0 where no token of `query` is; `lengths` are tokens per row."""
-        scores = np.zeros(len(alive), dtype=np.float64)
         counted = lengths[alive & (lengths > 0)]
         average = counted.mean() if len(counted) else 1.0
-        for term, times in query.items():
-            if (column := self._postings.get(term)) is None:
-                continue
-            rows, frequency = column.read(alive)
-            norm = K1 * (1 - B + B * lengths[rows] / average)
-            scores[rows] += times * idf(len(counted), len(rows)) * frequency / (frequency + norm)
-        return scores
+        found = (
+            (times, *column.read(alive))
+            for term, times in query.items()
+            if (column := self._postings.get(term)) is not None
+        )
+        return bm25(found, lengths, len(counted), average)
 
     def renumber(self, new_rows: Rows) -> None:
         """Give every live row its new number; -1 is dead."""

@@ -16,8 +16,8 @@ from ..base import CollectionInfo, Scored
 from ..engine.driver import best
 from ..engine.records import Matrix, Rows, query_vector
 from ..versions.heads import Name
-from .inverted import FilterIndex, KeywordIndex, Term
-from .vectors import Mask, Scores, VectorRows
+from .inverted import FilterIndex, KeywordIndex, Term, matching_mask, matching_rows
+from .vectors import Mask, Scores, VectorRows, first_scores
 
 
 class Document(NamedTuple):
@@ -199,11 +199,11 @@ class RowTable(Generic[Term]):
         node = plan(where)
         if node is None:
             return None
-        return self.filters.mask(node, len(self._vectors)) & self._vectors.alive
+        return matching_mask(node, self.filters, len(self._vectors)) & self._vectors.alive
 
     def _rows(self, where: FilterLike | None) -> Rows:
         node, alive = plan(where), self._vectors.alive
-        return np.flatnonzero(alive) if node is None else self.filters.rows(node, alive)
+        return np.flatnonzero(alive) if node is None else matching_rows(node, self.filters, alive)
 
     # --- ranking ---
 
@@ -235,10 +235,6 @@ class RowTable(Generic[Term]):
         return self._best(rows, scores[rows], limit)
 
     def _best(self, rows: Rows, scores: Scores, limit: int) -> list[Scored]:
-        if limit <= 0:
-            return []
-        if len(rows) > limit:
-            near = scores >= np.partition(scores, len(rows) - limit)[len(rows) - limit]
-            rows, scores = rows[near], scores[near]
+        rows, scores = first_scores(rows, scores, limit)
         found = zip(rows.tolist(), scores.tolist(), strict=True)
         return best((Scored(self._keys[row], score) for row, score in found), limit)

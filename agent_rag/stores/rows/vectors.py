@@ -98,64 +98,83 @@ class VectorRows:
         return numbers
 
     def nearest(self, vector: Matrix, limit: int, among: Rows | None = None) -> tuple[Rows, Scores]:
-        """The best `limit` rows and all that tie with the last of them, in no order, with their scores.
+        """As `nearest`; `among` are live."""
+        return nearest(self._vectors[: self._count], self._distance, vector, limit, self.alive, among)
 
-        Args:
-            vector: The query, finite numbers of shape ``(dimensions,)``.
-            among: Compare these rows, all of them live; None: every live row.
 
-        Returns: Rows, and their cosines, dot products or negated distances, computed in 64 bits.
-        """
-        query = vector.astype(np.float64)
-        if limit <= 0:
-            return np.empty(0, dtype=np.intp), np.empty(0)
-        if self._distance == "Cosine":
-            query /= np.linalg.norm(query) or 1.0
-            rows = self._likely(query, limit, among)
-        else:
-            rows = np.flatnonzero(self.alive) if among is None else among
-        scores = self._similarities(rows, query)
-        if len(rows) > limit:
-            near = scores >= np.partition(scores, len(rows) - limit)[len(rows) - limit]
-            rows, scores = rows[near], scores[near]
-        return rows, scores
+def nearest(
+    matrix: Matrix, distance: str, vector: Matrix, limit: int, alive: Mask, among: Rows | None = None
+) -> tuple[Rows, Scores]:
+    """The best `limit` rows and all that tie with the last of them, in no order, with their scores.
 
-    def _likely(self, query: npt.NDArray[np.float64], limit: int, among: Rows | None) -> Rows:
-        """Rows that may be among the best `limit`, by cosines in 32-bit floats."""
-        size = self.live_count if among is None else len(among)
-        if size <= max(limit, _BLOCK // 8):
-            return np.flatnonzero(self.alive) if among is None else among
-        held, query32 = self._vectors[: self._count], query.astype(np.float32)
-        if among is None:
-            scores = products(held, query32)
-            if self._dead:
-                scores[~self.alive] = -2.0
-            found: Rows = np.flatnonzero(scores >= _cut(scores, limit))
-            return found
-        # Reading all vectors in order is faster than gathering most of them.
-        few = size < self._count // 2
-        scores = products(held, query32, among) if few else products(held, query32)[among]
-        likely: Rows = among[scores >= _cut(scores, limit)]
-        return likely
+    Args:
+        matrix: Shape ``(rows, dimensions)``; for cosine of length 1.
+        vector: The query, finite numbers of shape ``(dimensions,)``.
+        alive: Which rows count.
+        among: Compare these rows, all of them live; None: every live row.
 
-    def _similarities(self, rows: Rows, query: npt.NDArray[np.float64]) -> Scores:
-        if len(rows) <= _BLOCK:
-            return self._similarity(self._vectors[rows].astype(np.float64), query)
-        starts = range(0, len(rows), _BLOCK)
-        return np.concatenate([self._similarities(rows[start : start + _BLOCK], query) for start in starts])
+    Returns: Rows, and their cosines, dot products or negated distances, computed in 64 bits.
+    """
+    query = vector.astype(np.float64)
+    if limit <= 0:
+        return np.empty(0, dtype=np.intp), np.empty(0)
+    if distance == "Cosine":
+        query /= np.linalg.norm(query) or 1.0
+        rows = _likely(matrix, query, limit, alive, among)
+    else:
+        rows = np.flatnonzero(alive) if among is None else among
+    return first_scores(rows, similarities(matrix, distance, rows, query), limit)
 
-    def _similarity(self, vectors: npt.NDArray[np.float64], query: npt.NDArray[np.float64]) -> Scores:
-        match self._distance:
-            case "Euclid":
-                scores = -np.sqrt(((vectors - query) ** 2).sum(axis=1))
-            case "Manhattan":
-                scores = -np.abs(vectors - query).sum(axis=1)
-            case "Dot":
-                scores = (vectors * query).sum(axis=1)
-            case _:
-                scores = np.clip((vectors * query).sum(axis=1), -1.0, 1.0)
-        result: Scores = scores + 0.0  # no negative zero
-        return result
+
+def first_scores(rows: Rows, scores: Scores, limit: int) -> tuple[Rows, Scores]:
+    """The rows of the best `limit` scores and all that tie with the last of them; none for a limit of 0 or less."""
+    if limit <= 0:
+        return rows[:0], scores[:0]
+    if len(rows) > limit:
+        near = scores >= np.partition(scores, len(rows) - limit)[len(rows) - limit]
+        rows, scores = rows[near], scores[near]
+    return rows, scores
+
+
+def _likely(matrix: Matrix, query: npt.NDArray[np.float64], limit: int, alive: Mask, among: Rows | None) -> Rows:
+    """Rows that may be among the best `limit`, by cosines in 32-bit floats."""
+    size = len(alive) if among is None else len(among)
+    if size <= max(limit, _BLOCK // 8):
+        return np.flatnonzero(alive) if among is None else among
+    query32 = query.astype(np.float32)
+    if among is None:
+        scores = products(matrix, query32)
+        if not alive.all():
+            scores[~alive] = -2.0
+        return np.flatnonzero((scores >= _cut(scores, limit)) & alive)
+    # Reading all vectors in order is faster than gathering most of them.
+    few = size < len(matrix) // 2
+    scores = products(matrix, query32, among) if few else products(matrix, query32)[among]
+    likely: Rows = among[scores >= _cut(scores, limit)]
+    return likely
+
+
+def similarities(matrix: Matrix, distance: str, rows: Rows, query: npt.NDArray[np.float64]) -> Scores:
+    """Cosines, dot products or negated distances of some rows, computed in 64 bits."""
+    if len(rows) <= _BLOCK:
+        return similarity(matrix[rows].astype(np.float64), distance, query)
+    starts = range(0, len(rows), _BLOCK)
+    return np.concatenate([similarities(matrix, distance, rows[start : start + _BLOCK], query) for start in starts])
+
+
+def similarity(vectors: npt.NDArray[np.float64], distance: str, query: npt.NDArray[np.float64]) -> Scores:
+    """Of each row; for cosine both sides have length 1."""
+    match distance:
+        case "Euclid":
+            scores = -np.sqrt(((vectors - query) ** 2).sum(axis=1))
+        case "Manhattan":
+            scores = -np.abs(vectors - query).sum(axis=1)
+        case "Dot":
+            scores = (vectors * query).sum(axis=1)
+        case _:
+            scores = np.clip((vectors * query).sum(axis=1), -1.0, 1.0)
+    result: Scores = scores + 0.0  # no negative zero
+    return result
 
 
 def _cut(scores: npt.NDArray[np.float32], limit: int) -> float:

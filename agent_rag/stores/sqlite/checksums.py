@@ -5,23 +5,31 @@ from __future__ import annotations
 import struct
 import zlib
 
-Bytes = bytes | bytearray | memoryview
+from ...errors import StoreDamagedError
 
 
-def checksum(data: Bytes, *place: int) -> int:
-    """Of `data` at a place that signed 64-bit numbers say."""
+def checksum(data: bytes, *place: int) -> int:
+    """Of `data` at a place that signed 64-bit numbers say.
+
+    Raises: StoreDamagedError: a damaged record has values of other types.
+    """
+    if not isinstance(data, bytes):
+        raise StoreDamagedError("a record has values of other types than were written")
     return placed(zlib.crc32(data), *place)
 
 
 def placed(crc: int, *place: int) -> int:
     """As `checksum`, of data whose own CRC is known."""
-    return zlib.crc32(struct.pack(f"<{len(place)}q", *place), crc)
+    try:
+        return zlib.crc32(struct.pack(f"<{len(place)}q", *place), crc)
+    except struct.error as error:
+        raise StoreDamagedError("a record has values of other types than were written") from error
 
 
 def text_checksum(*texts: str | None) -> int:
     """Of several texts; None is not the empty text."""
     found = 0
     for text in texts:
-        data = b"" if text is None else text.encode()
+        data = b"" if text is None else str(text).encode()
         found = zlib.crc32(data, zlib.crc32(struct.pack("<q", -1 if text is None else len(data)), found))
     return found

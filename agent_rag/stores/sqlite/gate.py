@@ -1,8 +1,8 @@
 """One writer at a time, in any process: commits and checkpoints of all connections come one after the other.
 
-SQLite allows several at once, but every version from 3.7.0 to 3.51.2, and so nearly every Python, can lose a commit when
-a writer and a checkpoint meet (sqlite.org/wal.html, "the WAL-reset bug"). Its busy handler also sleeps up to 100 ms: a
-writer beside an ingest without gaps waited 1.3 s; asking every few milliseconds, 35 ms.
+SQLite allows several at once, but every version from 3.7.0 to 3.51.2, and so nearly every Python, can lose a commit
+when a writer and a checkpoint meet (sqlite.org/wal.html, "the WAL-reset bug"). Its busy handler also sleeps up to
+100 ms: a writer beside an ingest without gaps waited 1.3 s; asking every few milliseconds, 35 ms.
 """
 
 from __future__ import annotations

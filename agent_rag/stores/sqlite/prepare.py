@@ -21,8 +21,6 @@ class NewDocument:
     """A document, ready to be written; chunks by index."""
 
     summary: DocumentSummary
-    first: int
-    """Chunk index that the summary came from, or `REPLACED`."""
     indexes: list[int]
     bodies: list[str]
     crcs: list[int]
@@ -50,27 +48,26 @@ class Batch:
         return sum(document.room for document in self.documents)
 
 
-def prepare_batch(
-    documents: Iterable[tuple[DocumentSummary, int]], records: Sequence[VectorRecord], matrix: Matrix
-) -> Batch:
+def prepare_batch(documents: Iterable[DocumentSummary], records: Sequence[VectorRecord], matrix: Matrix) -> Batch:
     """Everything about the documents that needs no file.
 
     Args:
-        documents: Summaries, each with the chunk index that it came from.
         records: Chunks of these documents, each once, in any order.
         matrix: A vector for each of `records`, as it is stored.
     """
     rows: dict[tuple[str, str], list[int]] = {}
     for row, record in enumerate(records):
         rows.setdefault((record.scope, record.document_id), []).append(row)
-    ordered, prepared, places, place = [], [], [], 0
-    for summary, first in documents:
+    ordered: list[int] = []
+    prepared: list[NewDocument] = []
+    places: list[int] = []
+    place = 0
+    for summary in documents:
         own = rows.get((summary.scope, summary.document_id), [])
         own.sort(key=lambda row: records[row].chunk.chunk_index)
         bodies = [records[row].chunk.model_dump_json() for row in own]
         document = NewDocument(
             summary.model_copy(update={"chunk_count": len(own)}),
-            first,
             [records[row].chunk.chunk_index for row in own],
             bodies,
             [zlib.crc32(body.encode()) for body in bodies],

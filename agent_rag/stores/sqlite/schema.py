@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from ...errors import StoreDamagedError, StoreError
 from ..base import CollectionInfo
@@ -27,7 +27,7 @@ create table collections(c integer primary key, name text not null unique, dimen
   chunks integer not null, crc integer not null);
 create table documents(n integer primary key, c integer not null, scope text not null, id text not null,
   count integer not null, indexes blob, lengths blob not null, crc integer not null, unique(c, scope, id));
-create table heads(n integer primary key, first integer not null, head text not null, crc integer not null);
+create table heads(n integer primary key, crc integer not null, head text not null);
 create table chunks(n integer primary key, crc integer not null, body text not null);
 create table vectors(n integer primary key, count integer not null, crc integer not null, v blob not null);
 create table segments(seg integer primary key, c integer not null, level integer not null, base integer not null,
@@ -36,11 +36,12 @@ create table blocks(b integer primary key, seg integer not null, kind integer no
   until integer not null, crc integer not null, data blob not null, unique(seg, kind, first));
 create table log(seq integer primary key, c integer not null, op integer not null, base integer not null,
   count integer not null, crc integer not null);
+create index documents_by_id on documents(c, id);
 create index segments_of on segments(c, base);
 """
 """
 documents  n: number of its first chunk; indexes: u4 chunk indexes, null for 0, 1, 2...; lengths: u4 tokens of each
-heads      first: chunk index that the summary came from, or REPLACED; head: summary as JSON
+heads      head: summary as JSON
 chunks     body: chunk as JSON
 vectors    at most 64 of one document in a row, from chunk n on; f4, of length 1 for cosine
 segments   words, filter tokens and numbers of the chunks base <= n < stop; those of a collection lie side by side
@@ -62,7 +63,10 @@ class State:
     """Entries of the log that were ever written."""
 
     def crc(self) -> int:
-        return checksum(self.id, self.live, self.collections, self.next_collection, self.next_segment, self.seq)
+        return checksum(self.id, *self._numbers())
+
+    def _numbers(self) -> tuple[int, ...]:
+        return self.live, self.collections, self.next_collection, self.next_segment, self.seq
 
     @classmethod
     def load(cls, connection: sqlite3.Connection) -> State:
@@ -78,10 +82,7 @@ class State:
 
     def save(self, connection: sqlite3.Connection) -> None:
         connection.execute(
-            "insert or replace into store values(1, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                self.id, self.live, self.collections, self.next_collection, self.next_segment, self.seq, self.crc(),
-            ),  # fmt: skip
+            "insert or replace into store values(1, ?, ?, ?, ?, ?, ?, ?)", (self.id, *self._numbers(), self.crc())
         )
 
 
@@ -135,10 +136,7 @@ class Collection:
     def save(self, connection: sqlite3.Connection) -> None:
         connection.execute(
             "insert or replace into collections values(?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                self.c, self.name, self.dimensions, self.distance, self.fingerprint, self.next, self.documents,
-                self.chunks, self.crc(),
-            ),  # fmt: skip
+            (*astuple(self), self.crc()),
         )
 
 

@@ -8,6 +8,7 @@ side (the latter have a separator that no word has), numbers in blocks of their 
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from ...errors import StoreDamagedError
 from .checksums import checksum
+from .schema import Collection
 
 Kind = Literal[0, 1]
 TOKENS: Kind = 0
@@ -176,7 +178,77 @@ def collect_numbers(numbers: Iterable[tuple[int, dict[str, float]]]) -> Postings
     )
 
 
-def check_block(block: Block, segment: int, crc: int, key: int) -> None:
-    """Raises: StoreDamagedError: the block is not what was written, or not the one that has `key`."""
-    if block.crc(segment) != crc or not block.first <= key < block.until:
-        raise StoreDamagedError("words and filter values that are indexed are damaged")
+class Segment(NamedTuple):
+    """A row of `segments`: what the chunks ``base <= number < stop`` have."""
+
+    number: int
+    c: int
+    level: int
+    base: int
+    stop: int
+
+
+def segment_crc(segment: int, c: int, level: int, base: int, stop: int) -> int:
+    return checksum(b"", segment, c, level, base, stop)
+
+
+def segments_of(connection: sqlite3.Connection, collection: Collection) -> list[Segment]:
+    """Segments of a collection, which follow each other and have all its chunks.
+
+    Raises: StoreDamagedError: one is missing or damaged.
+    """
+    rows = connection.execute(
+        "select seg, c, level, base, stop, crc from segments where c = ? order by base", (collection.c,)
+    ).fetchall()
+    found = [Segment(*row[:-1]) for row in rows]
+    at = collection.start
+    for segment, row in zip(found, rows, strict=True):
+        if segment_crc(*segment) != row[-1] or segment.base != at:
+            raise damaged_index(collection.name)
+        at = segment.stop
+    if at != collection.start + collection.next:
+        raise damaged_index(collection.name)
+    return found
+
+
+def read_key(connection: sqlite3.Connection, segment: Segment, kind: Kind, key: int) -> tuple[Integers, Values]:
+    """Chunk numbers and values that a segment has of `key`."""
+    row = connection.execute(
+        "select first, until, crc, data from blocks where seg = ? and kind = ? and first <= ? "
+        "order by first desc limit 1",
+        (segment.number, kind, key),
+    ).fetchone()
+    if row is None:
+        raise damaged_index()
+    first, until, crc, data = row
+    if Block(kind, first, until, data).crc(segment.number) != crc or not first <= key < until:
+        raise damaged_index()
+    chunks, values = of_one_key(data, key)
+    return chunks.astype(np.int64) + segment.base, values
+
+
+def read_all(connection: sqlite3.Connection, segment: Segment, kind: Kind) -> Postings:
+    """All of a segment, sorted; chunk numbers are absolute."""
+    at, parts = 0, []
+    for first, until, crc, data in connection.execute(
+        "select first, until, crc, data from blocks where seg = ? and kind = ? order by first", (segment.number, kind)
+    ):
+        if Block(kind, first, until, data).crc(segment.number) != crc or first != at:
+            raise damaged_index()
+        parts.append(decoded(data))
+        at = until
+    if at != LAST_KEY:
+        raise damaged_index()
+    return Postings(
+        np.concatenate([part.keys for part in parts]),
+        np.concatenate([part.chunks for part in parts]) + segment.base,
+        np.concatenate([part.values for part in parts]),
+    )
+
+
+def damaged_index(collection: str | None = None) -> StoreDamagedError:
+    where = "" if collection is None else f" of collection {collection!r}"
+    return StoreDamagedError(
+        f"the index of words and filter values{where} is damaged; documents can be read by id, and "
+        "'agent-rag compact' makes it anew"
+    )

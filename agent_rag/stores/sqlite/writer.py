@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..versions.heads import Name
-from .checksums import checksum, placed, text_checksum
+from ..engine.merging import Name
+from .checksums import checksum, placed
+from .documents import document_crc
 from .prepare import Batch, NewDocument
 from .schema import ADDED, LOG_LENGTH, NUMBER_BITS, REMOVED, SEGMENTS, Collection, State, check_collections
-from .segments import Block
+from .segments import Block, segment_crc
 
 _VECTORS = 64
 
@@ -21,19 +22,12 @@ class Place(NamedTuple):
     """Where a document's chunks are."""
 
     base: int
-    count: int
+    size: int
 
     @property
     def room(self) -> int:
-        return max(1, self.count)
-
-
-def document_crc(base: int, scope: str, document_id: str, count: int, indexes: bytes | None, lengths: bytes) -> int:
-    return checksum(lengths + (indexes or b""), text_checksum(scope, document_id), base, count)
-
-
-def segment_crc(segment: int, c: int, level: int, base: int, stop: int) -> int:
-    return checksum(b"", segment, c, level, base, stop)
+        """Numbers that it takes; one without chunks, too, has a number."""
+        return max(1, self.size)
 
 
 class Transaction:
@@ -49,9 +43,7 @@ class Transaction:
 
     # --- collections ---
 
-    def create_collection(
-        self, name: str, dimensions: int, distance: str, fingerprint: str | None
-    ) -> Collection:
+    def create_collection(self, name: str, dimensions: int, distance: str, fingerprint: str | None) -> Collection:
         collection = Collection(self.state.next_collection, name, dimensions, distance, fingerprint, 0, 0, 0)
         self.state.next_collection += 1
         self.state.collections += 1
@@ -89,7 +81,7 @@ class Transaction:
             place = self.find(collection, (document.summary.scope, document.summary.document_id))
             if place is not None:
                 self.remove(collection, place)
-                before += place.count
+                before += place.size
         base = collection.start + collection.next
         if batch.documents:
             self._write_segment(collection, base, batch)
@@ -106,8 +98,8 @@ class Transaction:
         for table in ("chunks", "vectors"):
             self._connection.execute(f"delete from {table} where n between ? and ?", bounds)
         collection.documents -= 1
-        collection.chunks -= place.count
-        self._log(collection.c, REMOVED, place.base, place.count)
+        collection.chunks -= place.size
+        self._log(collection.c, REMOVED, place.base, place.size)
 
     def _write(self, collection: Collection, document: NewDocument) -> None:
         base, count = collection.start + collection.next, len(document.indexes)
@@ -121,10 +113,7 @@ class Transaction:
             (base, collection.c, summary.scope, summary.document_id, count, indexes, lengths, crc),
         )
         head = summary.model_dump_json()
-        self._connection.execute(
-            "insert into heads values(?, ?, ?, ?)",
-            (base, document.first, head, checksum(head.encode(), base, document.first)),
-        )
+        self._connection.execute("insert into heads values(?, ?, ?)", (base, checksum(head.encode(), base), head))
         self._connection.executemany(
             "insert into chunks values(?, ?, ?)",
             (
@@ -163,7 +152,8 @@ class Transaction:
         self.state.seq += 1
         seq = self.state.seq
         self._connection.execute(
-            "insert into log values(?, ?, ?, ?, ?, ?)", (seq, c, op, base, count, checksum(b"", seq, c, op, base, count))
+            "insert into log values(?, ?, ?, ?, ?, ?)",
+            (seq, c, op, base, count, checksum(b"", seq, c, op, base, count)),
         )
 
 
@@ -174,4 +164,3 @@ def _vector_rows(base: int, document: NewDocument) -> Iterable[tuple[int, int, i
         rows = document.vectors[start : start + _VECTORS].astype("<f4").tobytes()
         count = min(_VECTORS, len(document.indexes) - start)
         yield base + start, count, checksum(rows, base + start, count), rows
-

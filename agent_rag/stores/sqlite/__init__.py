@@ -1,0 +1,5 @@
+"""One SQLite file: the default store."""
+
+from .store import SQLiteStore
+
+__all__ = ["SQLiteStore"]

@@ -1,0 +1,188 @@
+"""Reading documents and chunks by name, number or page; each is checked, and a damaged one is named."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...documents import Chunk, DocumentSummary
+from ...errors import StoreDamagedError
+from ..engine.merging import Name
+from ..engine.records import Matrix
+from .checksums import checksum, text_checksum
+from .schema import Collection
+
+_COLUMNS = "n, scope, id, count, indexes, lengths, crc"
+_NAMED = 500
+"""Names that one statement asks for; SQLite's own bound was 999 variables before 3.32."""
+
+
+class Document(NamedTuple):
+    """A row of `documents`."""
+
+    base: int
+    scope: str
+    id: str
+    size: int
+    """Number of chunks."""
+    indexes: bytes | None
+    lengths: bytes
+    crc: int
+
+    @property
+    def name(self) -> Name:
+        return self.scope, self.id
+
+    @property
+    def chunk_indexes(self) -> npt.NDArray[np.uint32]:
+        """Index of each chunk, by place, ascending."""
+        return np.arange(self.size, dtype=np.uint32) if self.indexes is None else np.frombuffer(self.indexes, "<u4")
+
+    @property
+    def is_whole(self) -> bool:
+        crc = document_crc(self.base, self.scope, self.id, self.size, self.indexes, self.lengths)
+        return crc == self.crc
+
+    def number(self, index: int) -> int | None:
+        """Number of the chunk with this index; None where there is none."""
+        if self.indexes is None:
+            return self.base + index if 0 <= index < self.size else None
+        places = self.chunk_indexes
+        place = int(np.searchsorted(places, index))
+        return self.base + place if place < self.size and places[place] == index else None
+
+    def checked(self) -> Document:
+        """Raises: StoreDamagedError: it is not what was written."""
+        if not self.is_whole:
+            raise damaged([self.name])
+        return self
+
+
+def document_crc(base: int, scope: str, document_id: str, count: int, indexes: bytes | None, lengths: bytes) -> int:
+    return checksum(lengths + (indexes or b""), text_checksum(scope, document_id), base, count)
+
+
+def damaged(names: Sequence[Name]) -> StoreDamagedError:
+    """The error that names documents that are damaged."""
+    listed = ", ".join(repr(document_id) for _, document_id in names[:5])
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return StoreDamagedError(
+        f"document {listed}{more} is damaged; delete it or ingest it again (the others can be read by id)"
+    )
+
+
+# --- rows of `documents` ---
+
+
+def by_name(connection: sqlite3.Connection, collection: Collection, name: Name) -> Document | None:
+    row = connection.execute(
+        f"select {_COLUMNS} from documents where c = ? and scope = ? and id = ?", (collection.c, *name)
+    ).fetchone()
+    return None if row is None else Document(*row).checked()
+
+
+def with_ids(connection: sqlite3.Connection, collection: Collection, ids: Iterable[str]) -> list[Document]:
+    """Documents of all scopes with these ids, by (scope, id)."""
+    wanted, found = list(ids), []
+    for start in range(0, len(wanted), _NAMED):
+        some = wanted[start : start + _NAMED]
+        marks = ", ".join("?" * len(some))
+        found += connection.execute(
+            f"select {_COLUMNS} from documents where c = ? and id in ({marks})",
+            (collection.c, *some),
+        ).fetchall()
+    documents = sorted((Document(*row) for row in found), key=lambda document: document.name)
+    return [document.checked() for document in documents]
+
+
+def after(connection: sqlite3.Connection, collection: Collection, name: Name | None, limit: int) -> list[Document]:
+    """The next documents in order of their names, from the first one on for None."""
+    bound, values = ("", ()) if name is None else ("and (scope, id) > (?, ?)", name)
+    rows = connection.execute(
+        f"select {_COLUMNS} from documents where c = ? {bound} order by scope, id limit ?",
+        (collection.c, *values, limit),
+    )
+    return [Document(*row).checked() for row in rows]
+
+
+def every(connection: sqlite3.Connection, collection: Collection, start: int = 0) -> Iterator[Document]:
+    """Documents by number, from one on; not checked."""
+    rows = connection.execute(
+        f"select {_COLUMNS} from documents where n >= ? and n < ? order by n",
+        (max(start, collection.start), collection.stop),
+    )
+    return (Document(*row) for row in rows)
+
+
+def at(connection: sqlite3.Connection, bases: Sequence[int]) -> list[Document]:
+    """Documents with these numbers, in order."""
+    found = (connection.execute(f"select {_COLUMNS} from documents where n = ?", (base,)).fetchone() for base in bases)
+    rows = [row for row in found if row is not None]
+    if len(rows) != len(bases):
+        raise StoreDamagedError(f"{len(bases) - len(rows)} documents that were written are missing")
+    return [Document(*row).checked() for row in rows]
+
+
+def check_totals(connection: sqlite3.Connection, collection: Collection) -> None:
+    """Raises: StoreDamagedError: documents are missing, in the table or in the index of names."""
+    for source in ("not indexed", "indexed by sqlite_autoindex_documents_1", "indexed by documents_by_id"):
+        found, chunks = connection.execute(
+            f"select count(*), coalesce(sum(length(lengths)), 0) / 4 from documents {source} where c = ?",
+            (collection.c,),
+        ).fetchone()
+        if (found, chunks) != (collection.documents, collection.chunks):
+            raise totals_differ(collection, found, chunks)
+
+
+def totals_differ(collection: Collection, documents: int, chunks: int) -> StoreDamagedError:
+    return StoreDamagedError(
+        f"collection {collection.name!r} has {documents} documents with {chunks} chunks, but {collection.documents} "
+        f"with {collection.chunks} were written"
+    )
+
+
+# --- summaries, chunks and vectors ---
+
+
+def summary_of(connection: sqlite3.Connection, document: Document) -> DocumentSummary:
+    row = connection.execute("select crc, head from heads where n = ?", (document.base,)).fetchone()
+    if row is None or checksum(str(row[1]).encode(), document.base) != row[0]:
+        raise damaged([document.name])
+    return DocumentSummary.model_validate_json(row[1])
+
+
+def body_of(connection: sqlite3.Connection, document: Document, number: int) -> str:
+    """A chunk as JSON."""
+    row = connection.execute("select crc, body from chunks where n = ?", (number,)).fetchone()
+    if row is None or checksum(str(row[1]).encode(), number) != row[0]:
+        raise damaged([document.name])
+    return str(row[1])
+
+
+def chunk_of(connection: sqlite3.Connection, document: Document, number: int) -> Chunk:
+    return Chunk.model_validate_json(body_of(connection, document, number))
+
+
+def vectors_of(connection: sqlite3.Connection, document: Document, dimensions: int) -> Matrix:
+    """Vectors of a document's chunks, by place."""
+    matrix: Matrix = np.zeros((document.size, dimensions), np.float32)
+    if not dimensions:
+        return matrix
+    at = document.base
+    rows = connection.execute(
+        "select n, count, crc, v from vectors where n >= ? and n < ? order by n",
+        (document.base, document.base + document.size),
+    )
+    for number, count, crc, data in rows:
+        if number != at or len(data) != 4 * count * dimensions or checksum(data, number, count) != crc:
+            raise damaged([document.name])
+        place = number - document.base
+        matrix[place : place + count] = np.frombuffer(data, "<f4").reshape(count, dimensions)
+        at += count
+    if at != document.base + document.size:
+        raise damaged([document.name])
+    return matrix

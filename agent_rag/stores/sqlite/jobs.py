@@ -1,0 +1,96 @@
+"""What a store does with its database, in a thread."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+
+from ...documents import DocumentSummary, VectorRecord
+from ...filters import FilterLike, matches
+from ..engine.merging import Name
+from ..engine.records import existing
+from . import documents, merging
+from .database import Database
+from .documents import Document
+from .schema import Collection
+from .writer import Transaction
+
+
+def merge(database: Database, name: str) -> None:
+    """Merge segments, in transactions of their own after the one that was acknowledged."""
+    while True:
+        with database.reading() as connection:
+            collection = Collection.load(connection, name)
+            if collection is None or not merging.due(connection, collection):
+                return
+        with database.writing() as connection:
+            transaction = Transaction(connection)
+            merging.merge_some(transaction, connection, name)
+            transaction.finish()
+
+
+def remove(database: Database, collection: str, names: Iterable[Name]) -> int:
+    with database.writing() as connection:
+        transaction = Transaction(connection)
+        stored = existing(Collection.load(connection, collection), collection)
+        removed = 0
+        for name in names:
+            if (place := transaction.find(stored, name)) is not None:
+                transaction.remove(stored, place)
+                removed += place.size
+        stored.save(connection)
+        transaction.finish()
+    return removed
+
+
+def remove_on_a_full_disk(database: Database, collection: str, names: Sequence[Name]) -> int:
+    """One document a transaction, each copied from the WAL into the file before the next one."""
+    database.files.free_spare()
+    removed = 0
+    for name in names:
+        removed += remove(database, collection, [name])
+        database.settle()
+    return removed
+
+
+def summaries(
+    connection: sqlite3.Connection, collection: str, where: FilterLike | None, ids: Sequence[str] | None
+) -> Iterator[DocumentSummary]:
+    """Of documents, of `ids` where given, whose metadata match, in order."""
+    stored = existing(Collection.load(connection, collection), collection)
+    if ids is not None:
+        found: Iterable[Document] = documents.with_ids(connection, stored, ids)
+    else:
+        documents.check_totals(connection, stored)
+        found = documents.after(connection, stored, None, -1)
+    for document in found:
+        summary = documents.summary_of(connection, document)
+        if where is None or matches(where, summary.metadata):
+            yield summary
+
+
+def records(
+    connection: sqlite3.Connection,
+    stored: Collection,
+    document: Document,
+    indexes: Iterable[int],
+    *,
+    with_vectors: bool,
+) -> Iterator[VectorRecord]:
+    """Chunks of a document with these indexes, without the missing."""
+    vectors = documents.vectors_of(connection, document, stored.dimensions) if with_vectors else None
+    for index in indexes:
+        number = document.number(index)
+        if number is None:
+            continue
+        yield VectorRecord.model_construct(
+            vector=[] if vectors is None else vectors[number - document.base].tolist(),
+            document_id=document.id,
+            chunk=documents.chunk_of(connection, document, number),
+            scope=document.scope,
+        )
+
+
+def keeps(where: FilterLike | None, record: VectorRecord) -> bool:
+    """Whether a record matches."""
+    return where is None or matches(where, record.chunk.metadata)

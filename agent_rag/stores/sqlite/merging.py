@@ -1,0 +1,111 @@
+"""Few large segments out of many small ones, without what is dead."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+import numpy as np
+
+from .schema import Collection
+from .segments import NUMBERS, TOKENS, Block, Integers, Kind, Postings, Segment, joined, read_all, segments_of
+from .writer import Transaction
+
+_FAN = 16
+"""Segments of a level that are merged into one of the next."""
+_MERGED_CHUNKS = 16_384
+"""A segment is not merged beyond this: a merge holds other writers for as long as it takes (61 ms)."""
+_FULL_SHARE = 0.75
+_IDLE_SEGMENTS = 32
+
+
+def due(connection: sqlite3.Connection, collection: Collection) -> list[Segment]:
+    """Neighbours that should become one segment now; none when all is well."""
+    segments = segments_of(connection, collection)
+    if run := _full_run(segments):
+        return run
+    if len(segments) <= _IDLE_SEGMENTS + 2 * collection.chunks // _MERGED_CHUNKS:
+        return []
+    # Many have lost most of their chunks; then some two neighbours have few enough.
+    living = _living(connection, segments)
+    return next(
+        (
+            [left, right]
+            for left, right, a, b in zip(segments, segments[1:], living, living[1:], strict=False)
+            if a + b <= _MERGED_CHUNKS
+        ),
+        [],
+    )
+
+
+def _full_run(segments: Sequence[Segment]) -> list[Segment]:
+    """Neighbours of one level: `_FAN` of them, or so many that they fill a segment."""
+    run: list[Segment] = []
+    size = 0
+    for segment in segments:
+        span = segment.stop - segment.base
+        if run and (segment.level != run[0].level or size + span > _MERGED_CHUNKS):
+            run, size = [], 0
+        run.append(segment)
+        size += span
+        if len(run) == _FAN or (len(run) > 1 and size > _FULL_SHARE * _MERGED_CHUNKS):
+            return run
+    return []
+
+
+def merge_some(transaction: Transaction, connection: sqlite3.Connection, name: str) -> None:
+    """One merge, if one is due now. The list of segments is read within the transaction: of an older list postings
+    would be doubled."""
+    collection = Collection.load(connection, name)
+    if collection is not None and (chosen := due(connection, collection)):
+        merge(transaction, connection, collection, chosen)
+
+
+def merge(
+    transaction: Transaction, connection: sqlite3.Connection, collection: Collection, chosen: Sequence[Segment]
+) -> None:
+    """Write neighbours as one segment, without dead chunks."""
+    base, stop = chosen[0].base, chosen[-1].stop
+    living = _living_numbers(connection, base, stop)
+    blocks: list[Block] = []
+    kinds: tuple[Kind, ...] = (TOKENS, NUMBERS)
+    for kind in kinds:
+        postings = joined([_alive(read_all(connection, segment, kind), living) for segment in chosen])
+        blocks += Postings(postings.keys, postings.chunks - base, postings.values).blocks(kind)
+    drop(connection, chosen)
+    transaction.add_segment(collection.c, max(segment.level for segment in chosen) + 1, base, stop, blocks)
+    transaction.log_segments(collection.c)
+
+
+def drop(connection: sqlite3.Connection, segments: Sequence[Segment]) -> None:
+    for segment in segments:
+        connection.execute("delete from blocks where seg = ?", (segment.number,))
+        connection.execute("delete from segments where seg = ?", (segment.number,))
+
+
+def _living(connection: sqlite3.Connection, segments: Sequence[Segment]) -> list[int]:
+    return [
+        connection.execute(
+            "select coalesce(sum(count), 0) from documents where n >= ? and n < ?", (segment.base, segment.stop)
+        ).fetchone()[0]
+        for segment in segments
+    ]
+
+
+def _living_numbers(connection: sqlite3.Connection, base: int, stop: int) -> Integers:
+    rows = connection.execute(
+        "select n, count from documents where n >= ? and n < ? order by n", (base, stop)
+    ).fetchall()
+    pairs = np.array(rows, np.int64).reshape(-1, 2)
+    counts = pairs[:, 1]
+    firsts = np.cumsum(counts) - counts
+    return np.repeat(pairs[:, 0] - firsts, counts) + np.arange(int(counts.sum()))
+
+
+def _alive(postings: Postings, living: Integers) -> Postings:
+    if not len(living):
+        return Postings(postings.keys[:0], postings.chunks[:0], postings.values[:0])
+    places = np.searchsorted(living, postings.chunks)
+    places[places == len(living)] = 0
+    kept = living[places] == postings.chunks
+    return Postings(postings.keys[kept], postings.chunks[kept], postings.values[kept])
