@@ -16,6 +16,7 @@
     ├── ChunkError                  (ValueError)       a chunker broke its contract
     ├── EmbeddingError              (RuntimeError)     the embedding model answered wrongly or not at all
     │   ├── EmbeddingAuthError      (PermissionError)  the provider refused the key
+    │   ├── EmbeddingUnavailableError (ConnectionError)  away, or refuses everything: quota, billing
     │   └── EmbeddingTimeoutError   (TimeoutError)
     ├── ChatError                   (RuntimeError)     the chat model answered wrongly or not at all
     │   └── ChatTimeoutError        (TimeoutError)
@@ -51,6 +52,7 @@ __all__ = [
     "EmbeddingAuthError",
     "EmbeddingError",
     "EmbeddingTimeoutError",
+    "EmbeddingUnavailableError",
     "EmptyFileError",
     "EncryptedFileError",
     "FilterError",
@@ -129,6 +131,10 @@ class EmbeddingError(AgentRAGError, RuntimeError):
 
 class EmbeddingAuthError(EmbeddingError, PermissionError):
     """The provider refused the key."""
+
+
+class EmbeddingUnavailableError(EmbeddingError, ConnectionError):
+    """The provider is away or refuses everything (quota, billing, connection): every further request would fail."""
 
 
 class EmbeddingTimeoutError(EmbeddingError, TimeoutError):

@@ -9,7 +9,16 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-__all__ = ["DocumentsDeleted", "DocumentsReplaced", "Event", "EventCallback", "LoadProgress", "Trigger"]
+__all__ = [
+    "DocumentsDeleted",
+    "DocumentsRefused",
+    "DocumentsReplaced",
+    "Event",
+    "EventCallback",
+    "LoadProgress",
+    "MetadataUpdated",
+    "Trigger",
+]
 
 logger = logging.getLogger("agent_rag")
 
@@ -41,18 +50,50 @@ class DocumentsDeleted(Event):
     trigger: Trigger
 
 
+class DocumentsRefused(Event):
+    """A write or a deletion failed; of these documents is stored what was there before."""
+
+    knowledge_base: str
+    document_ids: tuple[str, ...]
+    reason: str
+    trigger: Trigger
+
+
+class MetadataUpdated(Event):
+    """Metadata of documents was changed in place."""
+
+    knowledge_base: str
+    document_ids: tuple[str, ...]
+    fields: tuple[str, ...]
+    trigger: Trigger
+
+
 class LoadProgress(Event):
     """One step of an ingestion."""
 
     source: str
-    stage: Literal["list", "parse", "store", "prune", "done"]
-    """``list`` and ``done`` come once for each source, the others once for each file."""
+    """Name of the source, as it is stored."""
+    stage: Literal["list", "parse", "embed", "store", "prune", "done"]
+    """``list`` and ``done`` come once for each source; ``parse`` and ``store`` once for each file that is read or
+    written, and ``parse`` once for all that are unchanged; ``embed`` after each request, also within one large file."""
     done: int
     """Files that are through this stage; of `total`, except for ``prune``."""
     total: int
     document_id: str | None = None
     outcome: str | None = None
     """Of a stored file: added or replaced; of a pruned one: pruned. The report has the others."""
+    error: str | None = None
+    """Why this file failed."""
+    bytes: int = 0
+    """Size of the files that were read so far."""
+    chunks: int = 0
+    """Chunks embedded so far."""
+    chunks_waiting: int = 0
+    """Chunks that are read and not embedded yet."""
+    requests_in_flight: int = 0
+    elapsed_s: float = 0.0
+    eta_s: float | None = None
+    """Seconds to go if the other files take as long as those that are done; None until one is."""
 
 
 EventCallback = Callable[[Event], Any | Awaitable[Any]]

@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import logging
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from importlib.metadata import version
@@ -199,7 +200,10 @@ def delete(
     """Delete documents. Exit code 1 when one was not there."""
 
     async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
-        removed = {document_id: await base.delete_document(document_id) for document_id in dict.fromkeys(document_ids)}
+        removed = {}
+        for given in dict.fromkeys(document_ids):
+            path = await asyncio.to_thread(os.path.realpath, given)
+            removed[given] = await base.delete_document(given) or await base.delete_document(path)
         console.show_deleted(removed, as_json=as_json)
         if not all(removed.values()):
             raise typer.Exit(1)

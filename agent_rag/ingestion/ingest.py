@@ -8,108 +8,87 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
-from ..chunkers import AutoChunker, ChunkerBase
 from ..errors import ConfigurationError, SourceError, redact
-from ..events import EventCallback, Trigger
 from ..knowledge.knowledge_base import KnowledgeBase
-from ..parsers import ParserBase, ParserPool, parser_for
-from ..sources import DirectorySource, FileSource, SourceBase, SourceItem
+from ..parsers import ParserPool
+from ..sources import DirectorySource, FileSource, SourceBase
 from ..sources.base import is_address
+from .options import IngestOptions, RunOptions, SyncOptions
 from .report import IngestReport
-from .run import IngestOptions, IngestRun, ParserFor
+from .run import IngestRun
 
 PathLike = str | os.PathLike[str]
 
 
 async def ingest(
-    kb: KnowledgeBase,
-    paths: PathLike | SourceBase | Sequence[PathLike | SourceBase],
-    *,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    recursive: bool = True,
-    **options: Any,
+    kb: KnowledgeBase, paths: PathLike | SourceBase | Sequence[PathLike | SourceBase], **options: Unpack[IngestOptions]
 ) -> IngestReport:
     """Bring files and directories into a knowledge base; a second run skips what has not changed.
 
     A file that cannot be read is reported and the rest goes on; a known document keeps its last good version. Document
     ids are paths relative to the given directory (or to what several paths share), so that the same tree gives the same
-    ids anywhere; a file keeps its id however its path is spelled.
+    ids anywhere; a file keeps its id however its path is spelled. Nothing is deleted, but for a file that was moved:
+    it goes from its old place.
 
     Args:
         paths: Files, directories, or sources.
-        include, exclude: Patterns as in .gitignore, for directories.
-        recursive: Also look into sub-directories.
-        **options: As `sync`, except that `prune` defaults to False.
+        **options: See `IngestOptions`; `prune` defaults to False.
 
     Returns: One entry per file. `report.ok` is False when something failed.
-    Raises: ConfigurationError, EmbeddingAuthError, StoreUnavailableError, ...: what every further file would meet too.
+    Raises: ConfigurationError, EmbeddingAuthError, StoreUnavailableError, ...: what every further file would meet too;
+        a note of the error says what was done before.
     """
     items = [paths] if isinstance(paths, str | os.PathLike | SourceBase) else list(paths)
-    sources = await asyncio.to_thread(_sources, items, include, exclude, recursive)
+    include, exclude = options.pop("include", ()), options.pop("exclude", ())
+    recursive, name = options.pop("recursive", True), options.pop("name", None)
+    sources = await asyncio.to_thread(_sources, items, include, exclude, recursive, name)
     options.setdefault("prune", False)
-    return await sync(kb, sources, **options)
+    return await sync(kb, sources, **options)  # type: ignore[misc]
 
 
 async def sync(
-    kb: KnowledgeBase,
-    source: SourceBase | Sequence[SourceBase],
-    *,
-    chunker: ChunkerBase | None = None,
-    parser_for: ParserFor | None = None,
-    pool: ParserPool | None = None,
-    strict: bool = False,
-    prune: bool = True,
-    max_prune_share: float = 0.5,
-    trigger: Trigger = "user",
-    on_event: EventCallback | None = None,
+    kb: KnowledgeBase, source: SourceBase | Sequence[SourceBase], **options: Unpack[SyncOptions]
 ) -> IngestReport:
     """Make the knowledge base hold what `source` holds: new and changed documents are written, vanished ones deleted.
 
-    A document is unchanged when its content (SHA-256), parser, chunker, embedding model and metadata are; it is skipped
-    before parsing. Vectors of chunks whose text did not change are reused.
+    A document is unchanged when its content, parser, chunker, embedding model and metadata are; content is read only
+    where size, times or inode changed. Vectors of chunks whose text did not change are reused, also after a file was
+    moved or renamed.
 
     Args:
-        chunker: Default: `AutoChunker`, by kind of text.
-        parser_for: Default: the registry, by content.
-        pool: Worker processes to parse in; default: one for this call.
-        strict: Raise at the first failure.
-        prune: Delete documents of this source that it no longer has. Only after a listing without errors.
-        max_prune_share: Refuse to prune more than this share of the source's documents.
-        trigger: Who asked for it, for the audit events.
-        on_event: Called with `LoadProgress`.
+        **options: See `SyncOptions`.
 
     Raises: SourceError: a source cannot be listed at all, or pruning was refused. Otherwise as `ingest`.
     """
     started = time.monotonic()
+    chosen = RunOptions(**options)
     sources = [source] if isinstance(source, SourceBase | str | os.PathLike) else list(source)
     for one in sources:
         if not isinstance(one, SourceBase):
             kind = "WebSource([...])" if is_address(one) else "DirectorySource(...), or call ingest"
             raise ConfigurationError(redact(f"sync takes sources, got {one!r}; pass {kind}"))
     async with contextlib.AsyncExitStack() as stack:
-        chosen = IngestOptions(
-            chunker=chunker or AutoChunker(),
-            parser_for=parser_for or _parser_of,
-            pool=pool if pool is not None else await stack.enter_async_context(ParserPool()),
-            strict=strict,
-            prune=prune,
-            max_prune_share=max_prune_share,
-            trigger=trigger,
-            on_event=on_event,
-        )
-        report = IngestReport()
-        for one in sources:
-            await IngestRun(kb, one, chosen, report).run()
+        pool = chosen.pool if chosen.pool is not None else await stack.enter_async_context(ParserPool())
+        run = IngestRun(kb, chosen, pool)
+        try:
+            report = await run.run(sources)
+        except Exception as error:
+            if run.report.files:
+                error.add_note(f"before that: {run.report}; it is kept, and another run goes on from there")
+            raise
     report.files.sort(key=lambda file: file.document_id)
     report.seconds = time.monotonic() - started
     return report
 
 
 def _sources(
-    items: Sequence[PathLike | SourceBase], include: Sequence[str], exclude: Sequence[str], recursive: bool
+    items: Sequence[PathLike | SourceBase],
+    include: Sequence[str],
+    exclude: Sequence[str],
+    recursive: bool,
+    name: str | None,
 ) -> list[SourceBase]:
     """Directories each become a source; files together become one. Ids are relative to what all paths share."""
     if any(not isinstance(item, SourceBase) and not os.fspath(item) for item in items):
@@ -117,18 +96,18 @@ def _sources(
     if (address := next(filter(is_address, items), None)) is not None:
         raise ConfigurationError(redact(f"{address} is an address and no path; to fetch it, pass WebSource([...])"))
     paths = [Path(item) for item in items if not isinstance(item, SourceBase)]
-    folders = [path for path in paths if path.is_dir()]
+    folders = list(dict.fromkeys(path for path in paths if path.is_dir()))
     files = [path for path in paths if not path.is_dir()]
+    if name is not None and len(folders) + bool(files) > 1:
+        raise ConfigurationError(f"the name {name!r} is for one source; pass one directory, or sources with names")
     alone = len(paths) == 1
     root = Path(os.path.commonpath([path.resolve().parent for path in paths])) if paths else Path()
     sources = [item for item in items if isinstance(item, SourceBase)]
     for folder in folders:
         prefix = "" if alone else folder.resolve().relative_to(root).as_posix()
-        sources.append(DirectorySource(folder, include=include, exclude=exclude, recursive=recursive, id_prefix=prefix))
+        sources.append(
+            DirectorySource(folder, include=include, exclude=exclude, recursive=recursive, id_prefix=prefix, name=name)
+        )
     if files:
-        sources.append(FileSource(files, root=root))
+        sources.append(FileSource(files, root=root, name=name))
     return sources
-
-
-def _parser_of(item: SourceItem) -> ParserBase:
-    return parser_for(item.filename, item.media_type, item.path if item.path is not None else item.data)

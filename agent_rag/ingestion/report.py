@@ -17,20 +17,42 @@ class FileReport(BaseModel):
     uri: str
     outcome: Outcome
     reason: str | None = None
-    """Why it was skipped or failed."""
+    """Why it was skipped, failed or pruned, and why it was replaced where its content did not change."""
     chunks: int = 0
     warnings: list[str] = Field(default_factory=list)
     """What is missing from an otherwise good document: scanned pages, images without text."""
+    also: list[str] = Field(default_factory=list)
+    """Further paths that reach the same file; it is indexed once."""
+    source: str = ""
+    """Name of its source."""
+
+
+class Estimate(BaseModel):
+    """What a run would embed."""
+
+    chunks: int = 0
+    """Chunks without a vector so far."""
+    tokens: int = 0
+    """About as many tokens, by `approx_tokens`; no tokenizer is asked."""
+    requests: int = 0
+    """Requests to the embedding model, if none is refused."""
 
 
 class IngestReport(BaseModel):
-    """What an ingestion did."""
+    """What an ingestion did; of a dry run, what it would do."""
 
     files: list[FileReport] = Field(default_factory=list)
     """By document id."""
     embedded: int = 0
     """Vectors computed; vectors of unchanged text were reused."""
     seconds: float = 0.0
+    notes: list[str] = Field(default_factory=list)
+    """What concerns no single file: settings kept from an earlier run, a path that was given twice."""
+    sources: list[str] = Field(default_factory=list)
+    """Names of the sources, as they are stored."""
+    dry_run: bool = False
+    estimate: Estimate | None = None
+    """Of a dry run."""
 
     def of(self, outcome: Outcome) -> list[FileReport]:
         """The files with this outcome."""
@@ -51,4 +73,7 @@ class IngestReport(BaseModel):
 
     def __str__(self) -> str:
         told = ", ".join(f"{count} {outcome}" for outcome, count in self.counts.items()) or "no files"
+        if self.estimate is not None:
+            cost = self.estimate
+            return f"would be: {told}; {cost.chunks} chunks to embed, ~{cost.tokens} tokens, {cost.requests} requests"
         return f"{told}; {self.embedded} chunks embedded in {self.seconds:.1f} s"

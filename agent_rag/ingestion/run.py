@@ -1,342 +1,201 @@
-"""One source going into one knowledge base."""
+"""A run: list the sources, settle what each item is, read what changed, embed, write, and prune what is gone."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+import os
+from collections.abc import Sequence
 
-from ..chunkers import ChunkerBase
-from ..documents import Chunk, DocumentSummary
-from ..errors import (
-    AgentRAGError,
-    ConfigurationError,
-    DimensionMismatchError,
-    EmbeddingAuthError,
-    ModelMismatchError,
-    SourceError,
-    StoreClosedError,
-    StoreUnavailableError,
-    redact,
-)
-from ..events import EventCallback, LoadProgress, Trigger, emit
-from ..knowledge.document import Document
+from ..chunkers import AutoChunker, ChunkerBase
+from ..chunkers.base import chunker_from
+from ..errors import ConfigurationError, SourceError
 from ..knowledge.knowledge_base import KnowledgeBase
-from ..parsers import ParserBase, ParserPool
+from ..knowledge.updating import DocumentChange
+from ..parsers import ParserBase, ParserPool, parser_for
 from ..sources import Listing, SourceBase, SourceItem
-from .reading import read_file
-from .report import FileReport, IngestReport, Outcome
+from .changes import ChangeCheck, digest_of, fingerprint_of
+from .flow import Flow
+from .naming import Stored, path_of
+from .options import RunOptions
+from .plan import Listed, Plan, Task, make_plan
+from .progress import Progress
+from .report import FileReport, IngestReport
+from .reuse import Reuse
+from .state import FileState, Pipeline
 
 logger = logging.getLogger("agent_rag")
 
-ParserFor = Callable[[SourceItem], ParserBase]
-
-PIPELINE_VERSION = 1
-_BATCH_CHUNKS = 512
-_BATCH_DOCUMENTS = 64
-# An error that every further file would meet as well.
-_FATAL = (
-    ConfigurationError,
-    DimensionMismatchError,
-    EmbeddingAuthError,
-    ModelMismatchError,
-    StoreClosedError,
-    StoreUnavailableError,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class IngestOptions:
-    """How to ingest; see `agent_rag.sync`."""
-
-    chunker: ChunkerBase
-    parser_for: ParserFor
-    pool: ParserPool
-    strict: bool
-    prune: bool
-    max_prune_share: float
-    trigger: Trigger
-    on_event: EventCallback | None
-
-
-@dataclass
-class _Prepared:
-    item: SourceItem
-    document_id: str
-    outcome: Outcome
-    state: dict[str, str]
-    chunks: list[Chunk] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
 
 class IngestRun:
-    """One source going into one knowledge base: several files are parsed at once, one task writes."""
+    """Sources going into one knowledge base, once."""
 
-    def __init__(self, kb: KnowledgeBase, source: SourceBase, options: IngestOptions, report: IngestReport) -> None:
+    def __init__(self, kb: KnowledgeBase, options: RunOptions, pool: ParserPool) -> None:
         self.kb = kb
-        self.source = source
         self.options = options
-        self.report = report
-        self.existing: dict[str, DocumentSummary] = {}
-        self.by_uri: dict[str, str] = {}
-        self.taken: set[str] = set()
-        self.total = 0
-        self.parsed = 0
-        self.stored = 0
+        self.report = IngestReport(dry_run=options.dry_run)
+        self.progress = Progress(options.on_event)
+        self._pool = pool
+        self._chunkers: dict[str, tuple[ChunkerBase, bool]] = {}
 
-    async def run(self) -> None:
-        listing = await self.source.list()
-        summaries = await self.kb.list_documents()
-        self.existing = {summary.document_id: summary for summary in summaries}
-        self.by_uri = {summary.uri: summary.document_id for summary in summaries if summary.uri}
-        self.total = len(listing.items)
-        await self._progress("list", 0)
-        for path, reason in listing.skipped:
-            self._add(FileReport(document_id=path, uri=path, outcome="skipped", reason=reason))
-        for path, reason in listing.errors:
-            self._add(FileReport(document_id=path, uri=path, outcome="failed", reason=reason))
-        await self._process(listing.items)
-        if self.options.prune:
-            await self._prune(listing)
-        await self._progress("done", self.total)
+    async def run(self, sources: Sequence[SourceBase]) -> IngestReport:
+        """Do it. Raises: SourceError; what every further file would meet too, with a note of what was done before."""
+        listings = await self._list(sources)
+        summaries = await self.kb.list_documents(remembered=True)
+        plan = await asyncio.to_thread(make_plan, listings, summaries, digest_of)
+        self.report.notes += plan.notes
+        self.report.sources = sorted({listed.name for listed in plan.listed})
+        for listed in plan.listed:
+            self._choose_chunker(listed, plan)
+            await self.progress.start(listed.name, len(listed.listing.items))
+            self._report_listing(listed)
+        check = ChangeCheck(
+            self.options,
+            self.options.parser_for or _parser_of,
+            lambda task: self._chunkers[task.listed.name][0].fingerprint,
+            fingerprint_of(self.kb.embedding_model) if self.kb.embedding_model is not None else "",
+        )
+        flow = Flow(
+            self.kb, self.options, self._pool, check, Reuse(self.kb, plan), self._chunkers, self.report, self.progress
+        )
+        unchanged, open_tasks = await asyncio.to_thread(_sieve, check, plan.tasks)
+        await flow.keep(unchanged)
+        await flow.process(open_tasks)
+        await self._restate(flow.kept)
+        for name in self.report.sources:
+            await self._remove_gone(name, plan)
+            await self.progress.finish(name)
+        return self.report
 
-    async def _process(self, items: list[SourceItem]) -> None:
-        queue: asyncio.Queue[_Prepared | None] = asyncio.Queue(maxsize=4 * self.options.pool.workers)
-        waiting = iter(items)
+    async def _list(self, sources: Sequence[SourceBase]) -> list[tuple[SourceBase, Listing]]:
+        gate = asyncio.Semaphore(self.options.source_concurrency)
 
-        async def parse_some() -> None:
-            for item in waiting:
-                if (prepared := await self._prepare_reported(item)) is not None:
-                    await queue.put(prepared)
-
-        async def parse_all() -> None:
-            async with asyncio.TaskGroup() as parsers:
-                for _ in range(self.options.pool.workers):
-                    parsers.create_task(parse_some())
-            await queue.put(None)
+        async def listed(source: SourceBase) -> Listing:
+            async with gate:
+                return await source.list()
 
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(parse_all())
-                group.create_task(self._write_all(queue))
+                tasks = [group.create_task(listed(source)) for source in sources]
         except BaseExceptionGroup as errors:
-            raise _first(errors) from None
+            raise errors.exceptions[0] from None
+        return [(source, task.result()) for source, task in zip(sources, tasks, strict=True)]
 
-    # --- reading ---
-
-    async def _prepare_reported(self, item: SourceItem) -> _Prepared | None:
-        """Read one file; None when nothing is to be written. Its failure is reported, unless every file would fail."""
-        document_id = item.document_id
-        try:
-            digest = await asyncio.to_thread(_digest, item)
-            document_id = await asyncio.to_thread(self._document_id, item, digest)
-            self.taken.add(document_id)
-            return await self._prepare(item, document_id, digest)
-        except _FATAL:
-            raise
-        except Exception as error:
-            if not isinstance(error, AgentRAGError | OSError):
-                logger.exception("reading %s failed", item.filename)
-            if self.options.strict:
-                raise
-            await self._fail(item, document_id, error)
-            return None
-        finally:
-            self.parsed += 1
-            await self._progress("parse", self.parsed, document_id)
-
-    async def _prepare(self, item: SourceItem, document_id: str, digest: str) -> _Prepared | None:
-        parser = await asyncio.to_thread(self.options.parser_for, item)
-        known = self.existing.get(document_id)
-        state = {"digest": digest, "pipeline": self._pipeline(parser, item), "source": self.source.name}
-        if known and (known.state.get("digest"), known.state.get("pipeline")) == (digest, state["pipeline"]):
-            self._add(self._file(item, document_id, "unchanged", chunks=known.chunk_count))
-            return None
-        file = item.path if item.path is not None else item.data or b""
-        read = await read_file(self.options.pool, parser, self.options.chunker, file, item.filename)
-        outcome: Outcome = "replaced" if known else "added"
-        title = read.title or item.title
-        for chunk in read.chunks:
-            chunk.title = chunk.title or title
-        return _Prepared(item, document_id, outcome, state, read.chunks, read.warnings)
-
-    def _document_id(self, item: SourceItem, digest: str) -> str:
-        """The id this uri already has; else the preferred one, unless another file that still exists has it."""
-        if (known := self.by_uri.get(item.uri)) is not None:
-            return known
-        prefix = hashlib.sha256(item.uri.encode()).hexdigest()[:8]
-        folder = f"{item.path.resolve().parent.name}/" if item.path is not None else ""
-        for candidate in (item.document_id, f"{folder}{item.document_id}", f"{prefix}/{item.document_id}"):
-            if candidate not in self.taken and self._is_free(candidate, item, digest):
-                return candidate
-        raise SourceError(f"{item.filename}: no document id is free; ingest it with another name")
-
-    def _is_free(self, candidate: str, item: SourceItem, digest: str) -> bool:
-        holder = self.existing.get(candidate)
-        if holder is None or holder.uri is None or holder.uri == item.uri:
-            return True
-        # The same content under another path is the same document (a copied or moved folder).
-        return holder.state.get("digest") == digest or not _uri_exists(holder.uri)
-
-    def _pipeline(self, parser: ParserBase, item: SourceItem) -> str:
-        model = getattr(self.kb.embedding_model, "fingerprint", type(self.kb.embedding_model).__name__)
-        parts = (
-            PIPELINE_VERSION,
-            getattr(parser, "fingerprint", type(parser).__name__),
-            self.options.chunker.fingerprint,
-            model,
-            sorted(item.metadata.items()),
-        )
-        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-
-    # --- writing ---
-
-    async def _write_all(self, queue: asyncio.Queue[_Prepared | None]) -> None:
-        open_ended = True
-        while open_ended:
-            batch: list[_Prepared] = []
-            while open_ended and (not batch or not queue.empty()) and not _is_full(batch):
-                prepared = await queue.get()
-                if prepared is None:
-                    open_ended = False
-                else:
-                    batch.append(prepared)
-            if batch:
-                await self._write(batch)
-
-    async def _write(self, batch: list[_Prepared]) -> None:
-        """Write a batch in one go; if that fails, one by one, so that one bad document costs only itself."""
-        try:
-            await self._replace(batch)
-        except _FATAL:
-            raise
-        except Exception as error:
-            if len(batch) > 1:
-                for prepared in batch:
-                    await self._write([prepared])
-                return
-            if not isinstance(error, AgentRAGError | OSError):
-                logger.exception("writing %s failed", batch[0].document_id)
-            if self.options.strict:
-                raise
-            await self._fail(batch[0].item, batch[0].document_id, error)
-            await self._count_stored(batch[0])
-
-    async def _replace(self, batch: list[_Prepared]) -> None:
-        replaced = [prepared.document_id for prepared in batch if prepared.outcome == "replaced"]
-        known = await self.kb.known_vectors(replaced) if replaced and self.kb.atomic else {}
-        write = await self.kb.replace_documents(
-            [_document(prepared) for prepared in batch], trigger=self.options.trigger, known_vectors=known
-        )
-        self.report.embedded += write.embedded
-        for prepared in batch:
-            self._add(self._written(prepared))
-            await self._count_stored(prepared)
-
-    def _written(self, prepared: _Prepared) -> FileReport:
-        indexed = [chunk for chunk in prepared.chunks if self.kb.can_index(chunk)]
-        images = len(prepared.chunks) - len(indexed)
-        warnings = list(prepared.warnings)
-        if images:
-            warnings.append(f"{images} image(s) without text left out: the embedding model reads text only")
-        file = self._file(prepared.item, prepared.document_id, prepared.outcome, chunks=len(indexed), warnings=warnings)
-        if indexed:
-            return file
-        reason = "; ".join(warnings) or "no text in it"
-        if prepared.outcome == "replaced":
-            reason += "; its earlier version was removed"
-        return file.model_copy(update={"outcome": "skipped", "reason": reason, "warnings": []})
-
-    # --- pruning ---
-
-    async def _prune(self, listing: Listing) -> None:
-        if listing.errors:
-            logger.warning("%s: the listing had errors, so nothing is pruned", self.source.name)
+    def _choose_chunker(self, listed: Listed, plan: Plan) -> None:
+        """The chunker that was given; else the one that was given when this source was ingested last."""
+        if self.options.chunker is not None:
+            self._chunkers[listed.name] = (self.options.chunker, True)
             return
-        mine = [summary for summary in self.existing.values() if summary.state.get("source") == self.source.name]
-        gone = [summary for summary in mine if summary.document_id not in self.taken]
+        self._chunkers.setdefault(listed.name, (AutoChunker(), False))
+        chosen = [
+            one.state.pipeline
+            for one in plan.stored
+            if one.state.source == listed.name and one.state.chunker_chosen and one.summary.chunk_count
+        ]
+        if not chosen:
+            return
+        pipeline = Pipeline.load(max(sorted(set(chosen)), key=chosen.count))
+        kind, _, parameters = (pipeline.chunker if pipeline is not None else "").partition(":")
+        try:
+            chunker = chunker_from(kind, parameters)
+        except (ConfigurationError, ValueError) as error:
+            self.report.notes.append(f"{listed.name}: its chunker {kind!r} cannot be made again ({error}); using auto")
+            return
+        self._chunkers[listed.name] = (chunker, True)
+        if chunker.fingerprint != AutoChunker().fingerprint:
+            note = f"{listed.name}: chunked as before with {chunker.fingerprint}; pass a chunker to change it"
+            self.report.notes.extend([note] if note not in self.report.notes else [])
+
+    def _report_listing(self, listed: Listed) -> None:
+        for outcome, entries in (("skipped", listed.listing.skipped), ("failed", listed.listing.errors)):
+            for path, reason in entries:
+                self.report.files.append(
+                    FileReport(document_id=path, uri=path, outcome=outcome, reason=reason, source=listed.name)  # type: ignore[arg-type]
+                )
+
+    async def _restate(self, kept: Sequence[tuple[Task, FileState]]) -> None:
+        """Write where documents are now, if that changed, and nothing else."""
+        changes: dict[str, DocumentChange] = {}
+        for task, state in kept:
+            assert task.known is not None
+            summary, dumped = task.known.summary, state.dump()
+            moved = task.item.uri != summary.uri and summary.chunk_count > 0
+            if moved or any(
+                dumped.get(name) != summary.state.get(name)
+                for name in ("source", "path", "location", "chosen", "refused", "status")
+            ):
+                changes[summary.document_id] = DocumentChange(uri=task.item.uri, state=dumped)
+        if changes and not self.options.dry_run:
+            known = [task.known.summary for task, _ in kept if task.known is not None]
+            await self.kb.change_documents(changes, known)
+
+    # --- what is gone ---
+
+    async def _remove_gone(self, name: str, plan: Plan) -> None:
+        gone, total = plan.gone(name)
+        errors = any(listed.listing.errors for listed in plan.listed if listed.name == name)
         if not gone:
             return
-        if len(gone) > self.options.max_prune_share * len(mine):
+        if errors:
+            if self.options.prune:
+                logger.warning("%s: the listing had errors, so nothing is pruned", name)
+                self.report.notes.append(f"{name}: the listing had errors, so nothing was pruned")
+            return
+        if not self.options.prune:
+            await self._delete(name, await asyncio.to_thread(self._moved, gone, plan))
+            return
+        lost = sum(one.summary.chunk_count > 0 for one in gone)
+        if lost > self.options.max_prune_share * total:
             raise SourceError(
-                f"{self.source.name} lacks {len(gone)} of its {len(mine)} documents; pruning more than "
-                f"{self.options.max_prune_share:.0%} needs max_prune_share=1.0 (command line: --force); if they came "
-                "from another source, give each a name of its own"
+                f"{name} lacks {lost} of its {total} documents; pruning more than "
+                f"{self.options.max_prune_share:.0%} needs max_prune_share=1.0 (command line: --force-prune); if they "
+                "came from another source, give each a name of its own"
             )
-        await self.kb.delete_documents([summary.document_id for summary in gone], trigger=self.options.trigger)
-        for count, summary in enumerate(gone, 1):
-            self._add(FileReport(document_id=summary.document_id, uri=summary.uri or "", outcome="pruned"))
-            await self._progress("prune", count, summary.document_id, "pruned")
+        await self._delete(name, [(one, None) for one in gone])
 
-    # --- reporting ---
+    def _moved(self, gone: Sequence[Stored], plan: Plan) -> list[tuple[Stored, str | None]]:
+        """Of files that are gone: those whose content is here under another path now, and what has no text anyway."""
+        here = {task.digest: task.document_id for task in plan.tasks if task.digest and task.known is None}
+        moved: list[tuple[Stored, str | None]] = []
+        for one in gone:
+            path = path_of(one.summary.uri or "")
+            if path is None or os.path.lexists(path):
+                continue
+            if not one.summary.chunk_count:
+                moved.append((one, None))
+            elif one.state.digest in here:
+                moved.append((one, f"moved to {here[one.state.digest]}"))
+        return moved
 
-    def _add(self, file: FileReport) -> None:
-        self.report.files.append(file)
-
-    def _file(self, item: SourceItem, document_id: str, outcome: Outcome, **more: Any) -> FileReport:
-        return FileReport(document_id=document_id, uri=item.uri, outcome=outcome, **more)
-
-    async def _fail(self, item: SourceItem, document_id: str, error: Exception) -> None:
-        reason = redact(str(error) or type(error).__name__)
-        logger.warning("%s failed: %s", item.filename, reason)
-        self.taken.add(document_id)
-        self._add(self._file(item, document_id, "failed", reason=reason))
-
-    async def _count_stored(self, prepared: _Prepared) -> None:
-        self.stored += 1
-        await self._progress("store", self.stored, prepared.document_id, prepared.outcome)
-
-    async def _progress(
-        self,
-        stage: Literal["list", "parse", "store", "prune", "done"],
-        done: int,
-        document_id: str | None = None,
-        outcome: str | None = None,
-    ) -> None:
-        event = LoadProgress(
-            source=self.source.name, stage=stage, done=done, total=self.total, document_id=document_id, outcome=outcome
-        )
-        await emit(self.options.on_event, event)
-
-
-def _digest(item: SourceItem) -> str:
-    if item.path is None:
-        return hashlib.sha256(item.data or b"").hexdigest()
-    with open(item.path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    async def _delete(self, name: str, gone: Sequence[tuple[Stored, str | None]]) -> None:
+        ids = [one.summary.document_id for one, _ in gone]
+        if ids and not self.options.dry_run:
+            await self.kb.delete_documents(ids, trigger=self.options.trigger)
+        for one, reason in gone:
+            summary = one.summary
+            if not summary.chunk_count:
+                continue
+            self.report.files.append(
+                FileReport(
+                    document_id=summary.document_id,
+                    uri=summary.uri or "",
+                    outcome="pruned",
+                    reason=reason,
+                    chunks=summary.chunk_count,
+                    source=name,
+                )
+            )
+            await self.progress.pruned(name, summary.document_id)
 
 
-def _uri_exists(uri: str) -> bool:
-    if not uri.startswith("file:"):
-        return True
-    from urllib.parse import unquote, urlsplit
-    from urllib.request import url2pathname
-
-    return Path(url2pathname(unquote(urlsplit(uri).path))).exists()
-
-
-def _is_full(batch: Sequence[_Prepared]) -> bool:
-    return len(batch) >= _BATCH_DOCUMENTS or sum(len(prepared.chunks) for prepared in batch) >= _BATCH_CHUNKS
+def _sieve(check: ChangeCheck, tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
+    """Those that the file system says are unchanged, and the others."""
+    unchanged: list[Task] = []
+    changed: list[Task] = []
+    for task in tasks:
+        (unchanged if check.is_unchanged_by_stat(task) else changed).append(task)
+    return unchanged, changed
 
 
-def _document(prepared: _Prepared) -> Document:
-    return Document(
-        document_id=prepared.document_id,
-        chunks=prepared.chunks,
-        metadata={"filename": prepared.item.filename, **prepared.item.metadata},
-        title=prepared.chunks[0].title if prepared.chunks else prepared.item.title,
-        uri=prepared.item.uri,
-        source=prepared.item.filename,
-        state=prepared.state,
-    )
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    error: BaseException = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+def _parser_of(item: SourceItem) -> ParserBase:
+    return parser_for(item.filename, item.media_type, item.path if item.path is not None else item.data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,13 @@ from typing import Any
 from ..content import DataBlock
 from ..documents import Chunk, is_blank
 from ..embeddings.base import EmbeddingInput, EmbeddingMode, EmbeddingModelLike
-from ..errors import ConfigurationError, EmbeddingAuthError, EmbeddingError, EmbeddingTimeoutError
+from ..errors import (
+    ConfigurationError,
+    EmbeddingAuthError,
+    EmbeddingError,
+    EmbeddingTimeoutError,
+    EmbeddingUnavailableError,
+)
 from .document import WriteReport
 
 _EMBED_BATCH = 512
@@ -44,21 +51,30 @@ class Embedder:
             isinstance(chunk.content, DataBlock) and self.multimodal
         )
 
+    def key_of(self, chunk: Chunk) -> str:
+        """What tells whether two chunks have one vector: the text that is embedded, or the hash of an image."""
+        if isinstance(chunk.content, DataBlock) and self.multimodal:
+            return f"\x00{hashlib.sha256(chunk.content.model_dump_json().encode()).hexdigest()}"
+        return chunk.indexed_text
+
+    def wanted(self, chunks: Sequence[Chunk], known: Mapping[str, Sequence[float]]) -> dict[str, EmbeddingInput]:
+        """What is to be embedded for `chunks`, by `key_of`, each once; without what is known or cannot be found."""
+        wanted: dict[str, EmbeddingInput] = {}
+        for chunk in chunks if self.model is not None else ():
+            if self.can_index(chunk) and (key := self.key_of(chunk)) not in known:
+                wanted.setdefault(key, chunk.content if key.startswith("\x00") else key)
+        return wanted
+
     async def vectors(
-        self, chunks: Sequence[Chunk], known: Mapping[str, list[float]] | None, report: WriteReport
-    ) -> list[list[float]]:
+        self, chunks: Sequence[Chunk], known: Mapping[str, Sequence[float]] | None, report: WriteReport
+    ) -> list[Sequence[float]]:
         """One vector per chunk; what is known, or occurs twice, is embedded once."""
         if self.model is None:
             return [[] for _ in chunks]
-        vectors: dict[str, list[float]] = dict(known or {})
-        wanted: dict[str, EmbeddingInput] = {}
-        names = []
-        for position, chunk in enumerate(chunks):
-            image = isinstance(chunk.content, DataBlock) and self.multimodal
-            name = f"\x00{position}" if image else chunk.indexed_text
-            names.append(name)
-            if name not in vectors and name not in wanted:
-                wanted[name] = chunk.content if image else name
+        given = known or {}
+        vectors: dict[str, Sequence[float]] = {}
+        names = [self.key_of(chunk) for chunk in chunks]
+        wanted = self.wanted(chunks, given)
         todo = list(wanted)
         for start in range(0, len(todo), _EMBED_BATCH):
             part = todo[start : start + _EMBED_BATCH]
@@ -68,7 +84,7 @@ class Embedder:
                 raise _with_place(error, chunks[names.index(part[0])], chunks[names.index(part[-1])]) from error
             vectors.update(zip(part, embedded, strict=True))
         report.embedded += len(todo)
-        return [vectors[name] for name in names]
+        return [vectors[name] if name in vectors else given[name] for name in names]
 
     async def embed(self, inputs: Sequence[EmbeddingInput], mode: EmbeddingMode) -> list[list[float]]:
         """Vectors of `inputs`, in order.
@@ -93,8 +109,8 @@ class Embedder:
 
 
 def _with_place(error: EmbeddingError, first: Chunk, last: Chunk) -> EmbeddingError:
-    kind = next(cls for cls in (EmbeddingAuthError, EmbeddingTimeoutError, EmbeddingError) if isinstance(error, cls))
-    return kind(
+    kinds = (EmbeddingAuthError, EmbeddingUnavailableError, EmbeddingTimeoutError, EmbeddingError)
+    return next(kind for kind in kinds if isinstance(error, kind))(
         f"embedding failed between chunk {first.document_id}:{first.chunk_index} "
         f"and {last.document_id}:{last.chunk_index}: {error}"
     )

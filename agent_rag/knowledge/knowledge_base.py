@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import posixpath
+import os
 import unicodedata
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +20,16 @@ from ..documents import (
     storable_metadata,
 )
 from ..embeddings.base import EmbeddingModelLike
-from ..errors import ConfigurationError
-from ..events import DocumentsDeleted, DocumentsReplaced, EventCallback, Trigger, emit
+from ..errors import ConfigurationError, redact
+from ..events import (
+    DocumentsDeleted,
+    DocumentsRefused,
+    DocumentsReplaced,
+    EventCallback,
+    MetadataUpdated,
+    Trigger,
+    emit,
+)
 from ..filters import FilterLike, all_of, as_filter, matches
 from ..filters.language import is_node
 from ..limits import Limits
@@ -34,6 +41,7 @@ from .collection import Collection
 from .document import Document, WriteReport
 from .embedder import Embedder
 from .search import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
+from .updating import DocumentChange, batches, changed, check_change
 from .writing import check_chunks, check_documents, prepare, reject_duplicates, summary_of
 
 if TYPE_CHECKING:
@@ -80,7 +88,8 @@ class KnowledgeBase:
             fusion: How hybrid search combines its two lists: "convex" (min-max, weighted), "rrf" or "dbsf".
             keyword_weight: Share of the keyword score in "convex" hybrid search; default: the model's.
             candidates: Length of each list that is fused.
-            on_event: Called with `DocumentsReplaced` and `DocumentsDeleted` after the store acknowledged.
+            on_event: Called with `DocumentsReplaced`, `DocumentsDeleted` and `MetadataUpdated` after the store
+                acknowledged, and with `DocumentsRefused` when a write failed.
 
         Raises: ConfigurationError: an option is out of range. LimitExceededError: the vectors are over
             ``limits.dimensions``.
@@ -191,19 +200,39 @@ class KnowledgeBase:
         documents: Sequence[Document],
         *,
         trigger: Trigger = "user",
-        known_vectors: Mapping[str, list[float]] | None = None,
+        known_vectors: Mapping[str, Sequence[float]] | None = None,
+        tell_refused: bool = True,
     ) -> WriteReport:
         """Write whole documents, each replacing what was stored under its id in this scope.
 
-        One without a chunk that can be indexed is removed.
+        One without a chunk that can be indexed is removed; if its state has a status, that is remembered.
 
         Args:
             documents: With different ids.
             trigger: Who asked for it, for the audit event.
-            known_vectors: Vectors of this model by `indexed_text`, to save embedding it again.
+            known_vectors: Vectors of this model by what is embedded, as `known_vectors` gives them.
+            tell_refused: Emit `DocumentsRefused` on failure; a caller that tries smaller parts next does not want it.
 
         Raises: ValueError: an id occurs twice. Otherwise as `insert_document`.
         """
+        try:
+            report, written, gone = await self._replace(documents, known_vectors)
+        except Exception as error:
+            if tell_refused:
+                await self._refused([document.document_id for document in documents], error, trigger)
+            raise
+        if written:
+            event = DocumentsReplaced(
+                knowledge_base=self.name, document_ids=written, chunk_count=report.chunk_count, trigger=trigger
+            )
+            await emit(self._on_event, event)
+        await self._deleted(list(gone), trigger=trigger, chunk_count=sum(gone.values()))
+        return report
+
+    async def _replace(
+        self, documents: Sequence[Document], known_vectors: Mapping[str, Sequence[float]] | None
+    ) -> tuple[WriteReport, tuple[str, ...], dict[str, int]]:
+        """The report, the ids that were written, and the chunks of each document that is gone for being empty."""
         scope = self.metadata_filter
         check_documents(documents, self.limits, self.name)
         report = WriteReport()
@@ -218,34 +247,31 @@ class KnowledgeBase:
             for chunk in document.chunks:
                 records.append(
                     VectorRecord.model_construct(
-                        vector=vectors[len(records)], document_id=document.document_id, chunk=chunk, scope=key
+                        vector=vectors[len(records)] if self.atomic else list(vectors[len(records)]),
+                        document_id=document.document_id,
+                        chunk=chunk,
+                        scope=key,
                     )
                 )
-        full = [summary_of(document, key) for document in prepared if document.chunks]
+        kept = [summary_of(document, key) for document in prepared if document.chunks or "status" in document.state]
         empty = [document.document_id for document in prepared if not document.chunks]
-        if full:
-            report.replaced_chunks += await self._stored.replace(full, records, key)
-        if empty:
-            report.replaced_chunks += await self._store.delete_documents(self.collection, empty, as_filter(scope))
+        gone = await self._chunk_counts(empty) if empty else {}
+        if kept:
+            report.replaced_chunks += await self._stored.replace(kept, records, key)
+        if removed := sorted(set(empty) - {summary.document_id for summary in kept}):
+            report.replaced_chunks += await self._store.delete_documents(self.collection, removed, as_filter(scope))
         report.chunk_count = len(records)
-        await emit(
-            self._on_event,
-            DocumentsReplaced(
-                knowledge_base=self.name,
-                document_ids=tuple(document.document_id for document in documents),
-                chunk_count=len(records),
-                trigger=trigger,
-            ),
-        )
-        return report
+        written = tuple(document.document_id for document in prepared if document.chunks)
+        return report, written, gone
 
     async def delete_document(self, document_id: str, *, trigger: Trigger = "user") -> int:
-        """Remove a document. An id that is not there is also tried as a path: ``./x/a.txt``, or that of the file.
+        """Remove a document: by its id, also with ``./`` before it or in another Unicode form, or by the absolute path
+        of its file. Relative paths are none of its names; the command line knows the working directory.
 
-        Returns: The number of chunks removed; 0 for an unknown id.
+        Returns: The number of chunks removed; 0 for an unknown id, and nothing happens.
         """
         removed = await self.delete_documents([document_id], trigger=trigger)
-        if removed == 0 and (other := await self._id_of_path(document_id)) is not None:
+        if removed == 0 and (other := await self._other_name(document_id)) is not None:
             removed = await self.delete_documents([other], trigger=trigger)
         return removed
 
@@ -257,10 +283,15 @@ class KnowledgeBase:
         _check_list("document_ids", document_ids)
         reject_duplicates(document_ids)
         scope = as_filter(self.metadata_filter)
-        removed = await self._stored.if_there(
-            0, lambda: self._store.delete_documents(self.collection, document_ids, scope)
-        )
-        await self._deleted(document_ids, removed, trigger)
+        there = await self._chunk_counts(document_ids)
+        try:
+            removed = await self._stored.if_there(
+                0, lambda: self._store.delete_documents(self.collection, document_ids, scope)
+            )
+        except Exception as error:
+            await self._refused(document_ids, error, trigger)
+            raise
+        await self._deleted(list(there), chunk_count=removed, trigger=trigger)
         return removed
 
     async def delete_by_filter(self, filter: FilterLike, *, trigger: Trigger = "user") -> list[str]:
@@ -275,8 +306,61 @@ class KnowledgeBase:
             [], lambda: self._store.delete_by_filter(self.collection, scoped)
         )
         gone = set(document_ids)
-        await self._deleted(document_ids, sum(item.chunk_count for item in listed if item.document_id in gone), trigger)
+        count = sum(item.chunk_count for item in listed if item.document_id in gone)
+        await self._deleted(document_ids, chunk_count=count, trigger=trigger)
         return document_ids
+
+    async def update_documents(
+        self, filter: FilterLike, *, metadata: Mapping[str, Any], trigger: Trigger = "user"
+    ) -> list[str]:
+        """Set metadata of the documents that match, and of all their chunks; nothing is parsed or embedded.
+
+        Each document changes at once: a reader sees it as it was or as it is. A later ingestion of a changed file
+        writes the metadata of its source again; give what shall last to the source.
+
+        Args:
+            filter: On the document's metadata; ``None`` is refused, an empty mapping is every document.
+            metadata: Fields to set; the value None removes a field.
+
+        Returns: The ids of the documents that were changed, sorted.
+        Raises: ConfigurationError: a field belongs to the scope. LimitExceededError, FilterError, StoreError.
+        """
+        if filter is None:
+            raise ConfigurationError("update_documents needs a filter; an empty mapping {} means every document")
+        check_change(
+            metadata, self.metadata_filter, lambda count: self.limits.check("metadata_fields", count, "metadata")
+        )
+        listed = await self.list_documents(filter=filter or None)
+        change = DocumentChange(metadata=dict(metadata))
+        await self.change_documents({summary.document_id: change for summary in listed}, listed)
+        changed_ids = tuple(sorted(summary.document_id for summary in listed))
+        if changed_ids:
+            event = MetadataUpdated(
+                knowledge_base=self.name, document_ids=changed_ids, fields=tuple(sorted(metadata)), trigger=trigger
+            )
+            await emit(self._on_event, event)
+        return list(changed_ids)
+
+    async def change_documents(
+        self, changes: Mapping[str, DocumentChange], summaries: Sequence[DocumentSummary]
+    ) -> None:
+        """Write documents again with another metadata, uri or state, and with the vectors they have.
+
+        Args:
+            changes: Document id -> change.
+            summaries: As `list_documents` gave them; those without a change are left alone.
+        """
+
+        async def read(summary: DocumentSummary) -> list[VectorRecord]:
+            limit = self.limits.chunks_per_document
+            return await self._records(summary.document_id, offset=0, limit=limit, vectors=True)
+
+        wanted = [summary for summary in summaries if summary.document_id in changes]
+        key = scope_key(self.metadata_filter)
+        async for batch in batches(wanted, read):
+            pairs = [changed(summary, records, changes[summary.document_id]) for summary, records in batch]
+            records = [record for _, of_one in pairs for record in of_one]
+            await self._stored.replace([summary for summary, _ in pairs], records, key)
 
     # --- reading ---
 
@@ -346,14 +430,26 @@ class KnowledgeBase:
         )
         return [record.chunk for record in records]
 
-    async def list_documents(self, *, filter: FilterLike | None = None) -> list[DocumentSummary]:
-        """Every document of this scope, by id. `filter` looks at the document's metadata."""
+    async def list_documents(
+        self, *, filter: FilterLike | None = None, remembered: bool = False
+    ) -> list[DocumentSummary]:
+        """Every document of this scope, by id.
+
+        Args:
+            filter: On the document's metadata.
+            remembered: Also the files that ingestion skipped or could not read, which have no chunks.
+        """
         scope = self.metadata_filter
         wanted = all_of(scope, checked_filter(filter, self.limits))
         listed: list[DocumentSummary] = await self._stored.if_there(
             [], lambda: self._store.list_documents(self.collection, wanted)
         )
-        return [summary for summary in listed if scope is None or matches(scope, summary.metadata)]
+        return [
+            summary
+            for summary in listed
+            if (scope is None or matches(scope, summary.metadata))
+            and (remembered or summary.chunk_count or "status" not in summary.state)
+        ]
 
     async def list_chunks(self, document_id: str, *, offset: int = 0, limit: int = 30) -> list[Chunk]:
         """Chunks of one document with ``offset <= chunk_index < offset + limit``, in order."""
@@ -365,12 +461,12 @@ class KnowledgeBase:
         wanted = all_of(self.metadata_filter, checked_filter(filter, self.limits))
         return await self._stored.if_there(0, lambda: self._store.count(self.collection, wanted))
 
-    async def known_vectors(self, document_ids: Sequence[str]) -> dict[str, list[float]]:
-        """Stored vectors of these documents by `indexed_text`, for `replace_documents`."""
-        known: dict[str, list[float]] = {}
+    async def known_vectors(self, document_ids: Sequence[str]) -> dict[str, Sequence[float]]:
+        """Stored vectors of these documents by what was embedded, for `replace_documents`."""
+        known: dict[str, Sequence[float]] = {}
         for document_id in document_ids:
             records = await self._records(document_id, offset=0, limit=self.limits.chunks_per_document, vectors=True)
-            known.update((record.chunk.indexed_text, record.vector) for record in records if record.vector)
+            known.update((self._embedder.key_of(record.chunk), record.vector) for record in records if record.vector)
         return known
 
     # --- ingestion, imported late ---
@@ -386,6 +482,11 @@ class KnowledgeBase:
         from ..ingestion.ingest import sync
 
         return await sync(self, source, **options)
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedding model with its answers checked."""
+        return self._embedder
 
     def can_index(self, chunk: Chunk) -> bool:
         """Whether a chunk can be found here: it has text, or is an image that the model embeds."""
@@ -419,20 +520,40 @@ class KnowledgeBase:
         )
         return records
 
-    async def _deleted(self, document_ids: Sequence[str], chunk_count: int, trigger: Trigger) -> None:
-        event = DocumentsDeleted(
-            knowledge_base=self.name, document_ids=tuple(document_ids), chunk_count=chunk_count, trigger=trigger
+    async def _other_name(self, name: str) -> str | None:
+        spelled = unicodedata.normalize("NFC", name.removeprefix("./"))
+        if not os.path.isabs(name):
+            return spelled if spelled not in ("", name) else None
+        uri = Path(name).as_uri()
+        return next((one.document_id for one in await self.list_documents() if one.uri == uri), None)
+
+    async def _chunk_counts(self, document_ids: Sequence[str]) -> dict[str, int]:
+        """Document id -> chunks, of those that are there and have any: their first chunk says how many they are."""
+        scope = self.metadata_filter
+        if not self.atomic:
+            listed = await self.list_documents()
+            return {one.document_id: one.chunk_count for one in listed if one.document_id in set(document_ids)}
+        keys = [ChunkKey(scope_key(scope), document_id, 0) for document_id in document_ids]
+        first: list[VectorRecord] = await self._stored.if_there(
+            [], lambda: self._store.fetch(self.collection, keys, as_filter(scope))
+        )
+        return {record.document_id: record.chunk.total_chunks for record in first}
+
+    async def _deleted(self, document_ids: Sequence[str], *, chunk_count: int, trigger: Trigger) -> None:
+        if document_ids:
+            event = DocumentsDeleted(
+                knowledge_base=self.name, document_ids=tuple(document_ids), chunk_count=chunk_count, trigger=trigger
+            )
+            await emit(self._on_event, event)
+
+    async def _refused(self, document_ids: Sequence[str], error: Exception, trigger: Trigger) -> None:
+        event = DocumentsRefused(
+            knowledge_base=self.name,
+            document_ids=tuple(document_ids),
+            reason=redact(str(error) or type(error).__name__),
+            trigger=trigger,
         )
         await emit(self._on_event, event)
-
-    async def _id_of_path(self, path: str) -> str | None:
-        """The id of the document that `path` names, by another spelling of its id or by its file."""
-        spelled = unicodedata.normalize("NFC", posixpath.normpath(path))
-        uri = await asyncio.to_thread(lambda: Path(path).resolve().as_uri())
-        for summary in await self.list_documents():
-            if summary.document_id != path and (summary.document_id == spelled or summary.uri == uri):
-                return summary.document_id
-        return None
 
 
 def _check_scope(scope: Mapping[str, Any], name: str) -> None:

@@ -67,7 +67,7 @@ def summary_of(document: Document, scope: str) -> DocumentSummary:
     """What the store lists for a prepared document."""
     return DocumentSummary(
         document_id=document.document_id,
-        source=document.source or document.chunks[0].source,
+        source=document.source or (document.chunks[0].source if document.chunks else document.document_id),
         chunk_count=len(document.chunks),
         metadata=document.metadata,
         title=document.title,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,10 +18,15 @@ class SourceItem(BaseModel):
     """One document of a source."""
 
     document_id: str
-    """Preferred id: the path relative to the source's root, with ``/``, in Unicode NFC."""
+    """Preferred id; taken unless a document of another source has it."""
+    key: str = ""
+    """Path within the source: with the source's name the document's identity. Default: `document_id`."""
     uri: str
-    """Where the document can be opened; one document per uri."""
-    title: str
+    """Where the document can be opened."""
+    also: list[str] = Field(default_factory=list)
+    """Further paths within the source that reach the same document (links), sorted."""
+    title: str | None = None
+    """A title that somebody gave; a file name is none, so that renaming a file changes nothing that is embedded."""
     path: Path | None = None
     """The file, where it is one."""
     data: bytes | None = None
@@ -29,6 +35,14 @@ class SourceItem(BaseModel):
     """Name that is parsed, shown and cited."""
     media_type: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
+    size: int | None = None
+    """Bytes, where they are known without reading."""
+    stamp: str | None = None
+    """Equal for as long as the content is the same, as far as can be told without reading it; None: read it."""
+
+    def model_post_init(self, context: Any) -> None:
+        """`key` is `document_id` unless given."""
+        self.key = self.key or self.document_id
 
 
 class Listing(BaseModel):
@@ -39,12 +53,20 @@ class Listing(BaseModel):
     """(path, reason) of what is not meant to be ingested, such as an unknown extension."""
     errors: list[tuple[str, str]] = Field(default_factory=list)
     """(path, reason) of what could not be read; a listing with errors never prunes."""
+    notes: list[str] = Field(default_factory=list)
+    """What a reader of the report should know, such as a path that was given twice."""
 
 
 class SourceBase(ABC):
-    """Something to ingest. `name` tells its documents from those of other sources in the same collection."""
+    """Something to ingest. A document is (name of the source, path within it), and nothing else."""
 
     name: str
+    """Tells its documents from those of other sources in the same collection."""
+    named: bool = True
+    """Whether somebody chose `name`. Else it is a proposal: the collection may know the source by another name, from
+    where it lies now (`location`) or lay before it was moved; see `agent_rag.ingestion.naming`."""
+    location: str = ""
+    """Where the source lies, as a URI; stored with its documents."""
 
     @abstractmethod
     async def list(self) -> Listing:
@@ -52,6 +74,14 @@ class SourceBase(ABC):
 
         Raises: SourceError: the source as a whole cannot be read.
         """
+
+
+def stamp_of(stat: os.stat_result) -> str:
+    """What tells whether a file was changed, without reading it: size, times of content and entry, inode.
+
+    The time of the entry (ctime) also changes where a program sets the time of the content back.
+    """
+    return f"{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ctime_ns}:{stat.st_ino}"
 
 
 def metadata_of(metadata: MetadataFor | None, document_id: str) -> dict[str, Any]:

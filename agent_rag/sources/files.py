@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import unicodedata
-from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+from typing import ClassVar
 
 import pathspec
 
-from ..errors import SourceError
-from .base import Listing, MetadataFor, SourceBase, SourceItem, metadata_of
-
-_ALWAYS_SKIPPED = ("__pycache__/", "node_modules/", "~$*", "Thumbs.db", "desktop.ini")
+from ..errors import ConfigurationError, SourceError
+from ..parsers.registry import supported_extensions
+from ._walk import FoundFile, Links, Walk, file_uri, keys_of, one_each, printable
+from .base import Listing, MetadataFor, SourceBase, SourceItem, metadata_of, stamp_of
 
 
 class DirectorySource(SourceBase):
-    """Every file below a directory that a parser can read."""
+    """Every file below a directory that a parser can read, each once, whatever names reach it.
+
+    A document is known by its path below `root`, in Unicode NFC; see `docs/ingestion.md` for what happens to it when
+    files or the directory are moved. Files of an embedded store are never taken.
+    """
 
     def __init__(
         self,
@@ -28,6 +34,7 @@ class DirectorySource(SourceBase):
         recursive: bool = True,
         include_hidden: bool = False,
         extensions: Sequence[str] | None = None,
+        links: Links = "inside",
         id_prefix: str = "",
         name: str | None = None,
         metadata: MetadataFor | None = None,
@@ -37,23 +44,30 @@ class DirectorySource(SourceBase):
             include: Patterns as in .gitignore, relative to `root`; none: every file with a known extension. A file that
                 a pattern names is taken whatever its extension.
             exclude: Patterns as in .gitignore; ``__pycache__``, ``node_modules`` and office lock files always are.
-            recursive: Also look into sub-directories. Links to directories, and to files outside `root`, are not
-                followed.
+            recursive: Also look into sub-directories.
             include_hidden: Also names that start with a dot.
             extensions: Endings to take instead of `parsers.supported_extensions()`.
+            links: Follow symbolic links that stay below `root` ("inside"), also those that leave it ("all"), or
+                none ("none"). What a link reaches beside its own name is one document with both names.
             id_prefix: Put before each document id, with a ``/``.
-            name: Default: the directory's own URI.
+            name: Name of the source. Default: that under which the collection knows the directory, else its own.
             metadata: Of every document, or a function from a document's id to its metadata.
         """
+        if links not in ("inside", "all", "none"):
+            raise ConfigurationError(f"links is {links!r}; use inside, all or none")
         self.root = Path(root)
         self._include = pathspec.PathSpec.from_lines("gitignore", include) if include else None
-        self._exclude = pathspec.PathSpec.from_lines("gitignore", [*_ALWAYS_SKIPPED, *exclude])
+        self._exclude = pathspec.PathSpec.from_lines("gitignore", exclude) if exclude else None
         self._recursive = recursive
         self._include_hidden = include_hidden
-        self._extensions = None if extensions is None else {ending.lower() for ending in extensions}
+        self._extensions = None if extensions is None else frozenset(ending.lower() for ending in extensions)
+        self._links: Links = links
         self._id_prefix = id_prefix.strip("/") + "/" if id_prefix.strip("/") else ""
         self._metadata = metadata
-        self.name = name or _uri(self.root)
+        real = os.path.realpath(self.root)
+        self.location = file_uri(real)
+        self.named = name is not None
+        self.name = name or os.path.basename(real) or "root"
 
     async def list(self) -> Listing:
         return await asyncio.to_thread(self._list)
@@ -61,52 +75,37 @@ class DirectorySource(SourceBase):
     def _list(self) -> Listing:
         if not self.root.is_dir():
             raise SourceError(f"{self.root} is not a directory")
-        extensions = self._extensions if self._extensions is not None else _supported_extensions()
-        listing = Listing()
-        for path in self._walk(self.root, listing):
-            relative = path.relative_to(self.root).as_posix()
-            if self._include is not None:
-                if not self._include.match_file(relative):
-                    continue
-            elif path.suffix.lower() not in extensions:
-                listing.skipped.append((relative, f"no parser for {path.suffix or 'a file without extension'}"))
-                continue
-            listing.items.append(file_item(path, self._id_prefix + relative, metadata=self._metadata))
+        walk = Walk(
+            os.fspath(self.root),
+            recursive=self._recursive,
+            include_hidden=self._include_hidden,
+            links=self._links,
+            takes_folder=lambda relative: self._exclude is None or not self._exclude.match_file(relative + "/"),
+            takes_file=lambda relative: self._exclude is None or not self._exclude.match_file(relative),
+        ).run()
+        listing = Listing(skipped=walk.skipped, errors=walk.errors)
+        extensions = self._extensions if self._extensions is not None else frozenset(supported_extensions())
+        files = one_each(file for file in walk.files if self._is_wanted(file.relative, extensions, listing))
+        keys = keys_of(file.relative for file, _ in files)
+        listing.items = [
+            _item(file, keys[file.relative], also, self._id_prefix, self._metadata) for file, also in files
+        ]
         return listing
 
-    def _walk(self, folder: Path, listing: Listing) -> Iterator[Path]:
-        try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError as error:
-            listing.errors.append((str(folder), f"cannot be listed: {error.strerror or error}"))
-            return
-        for entry in entries:
-            if entry.name.startswith(".") and not self._include_hidden:
-                continue
-            path = Path(entry.path)
-            relative = path.relative_to(self.root).as_posix()
-            if entry.is_dir(follow_symlinks=False):
-                if self._recursive and not self._exclude.match_file(relative + "/"):
-                    yield from self._walk(path, listing)
-            elif not self._exclude.match_file(relative) and self._is_ours(entry, relative, listing):
-                yield path
-
-    def _is_ours(self, entry: os.DirEntry[str], relative: str, listing: Listing) -> bool:
-        """Whether an entry is a file to read; a link must stay inside the directory."""
-        try:
-            if not entry.is_file():
-                return False
-            if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(self.root.resolve()):
-                listing.skipped.append((_printable(relative), "a link to a file outside the directory"))
-                return False
-        except (OSError, RuntimeError) as error:  # a link that leads to itself
-            listing.skipped.append((_printable(relative), f"cannot be opened: {error}"))
-            return False
-        return True
+    def _is_wanted(self, relative: str, extensions: frozenset[str], listing: Listing) -> bool:
+        if self._include is not None:
+            return self._include.match_file(relative)
+        ending = os.path.splitext(relative)[1]
+        if ending in extensions or ending.lower() in extensions:
+            return True
+        listing.skipped.append((printable(relative), f"no parser for {ending or 'a file without extension'}"))
+        return False
 
 
 class FileSource(SourceBase):
-    """Files named one by one; they are taken whatever their extension."""
+    """Files named one by one; they are taken whatever their extension. One that is given twice is one document."""
+
+    scheme: ClassVar[str] = "files:"
 
     def __init__(
         self,
@@ -119,62 +118,72 @@ class FileSource(SourceBase):
         """
         Args:
             paths: Files; one that is missing is an error of the listing, so that nothing is pruned.
-            root: Document ids are relative to it; default: the folder that all files share.
-            name: Default: ``files:`` and the root's URI.
+            root: Documents are known by their path from here; default: the folder that all files share.
+            name: Name of the source. Default: as for `DirectorySource`, with ``files:`` before it.
             metadata: As for `DirectorySource`.
         """
         self.paths = [Path(path) for path in paths]
-        if any(not str(path) for path in paths):
+        if any(not os.fspath(path) for path in paths):
             raise SourceError("a path to ingest is empty; an unset variable of a script looks like this")
-        self._root = Path(root) if root is not None else None
+        self._root = os.path.realpath(root) if root is not None else _common_parent(self.paths)
         self._metadata = metadata
-        self.name = name or f"files:{_uri(self._root or _common_parent(self.paths))}"
+        self.location = self.scheme + file_uri(self._root)
+        self.named = name is not None
+        self.name = name or self.scheme + (os.path.basename(self._root) or "root")
 
     async def list(self) -> Listing:
         return await asyncio.to_thread(self._list)
 
     def _list(self) -> Listing:
-        root = (self._root or _common_parent(self.paths)).resolve()
         listing = Listing()
+        given: dict[str, FoundFile] = {}
         for path in self.paths:
             if not path.is_file():
                 kind = "is not a file" if path.exists() else "does not exist"
                 listing.errors.append((str(path), kind))
                 continue
-            resolved = path.resolve()
-            relative = resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else path.name
-            listing.items.append(file_item(path, relative, metadata=self._metadata))
+            found = _found(path, self._root)
+            if given.setdefault(found.relative, found) is not found:
+                note = f"{printable(str(path))} was given more than once; it is one document"
+                listing.notes.extend([note] if note not in listing.notes else [])
+        files = one_each(given.values())
+        keys = keys_of(file.relative for file, _ in files)
+        listing.items = [_item(file, keys[file.relative], also, "", self._metadata) for file, also in files]
         return listing
 
 
 def file_item(path: Path, relative: str, *, metadata: MetadataFor | None = None) -> SourceItem:
-    """The item of a file. Opening uses the name on disk; the id is its NFC form."""
-    normal = unicodedata.normalize("NFC", _printable(relative))
+    """The item of one file. Opening uses the name on disk; the id is the NFC form of `relative`."""
+    real = os.path.realpath(path)
+    found = FoundFile(relative, os.fspath(path), real, False, os.stat(path))
+    return _item(found, unicodedata.normalize("NFC", printable(relative)), [], "", metadata)
+
+
+def _item(file: FoundFile, key: str, also: Sequence[str], prefix: str, metadata: MetadataFor | None) -> SourceItem:
+    filename = prefix + unicodedata.normalize("NFC", key)
+    # A second file with the same NFC name must not look the same to people.
+    document_id = filename if filename == prefix + key else f"{filename}~{hashlib.sha256(key.encode()).hexdigest()[:8]}"
     return SourceItem(
-        document_id=normal,
-        uri=_uri(path),
-        title=str(PurePosixPath(normal).with_suffix("")),
-        path=path,
-        filename=normal,
-        metadata=metadata_of(metadata, normal),
+        document_id=document_id,
+        key=key,
+        uri=file_uri(file.real),
+        also=list(also),
+        path=Path(file.path),
+        filename=filename,
+        metadata=metadata_of(metadata, document_id) if metadata is not None else {},
+        size=file.stat.st_size,
+        stamp=stamp_of(file.stat),
     )
 
 
-def _printable(name: str) -> str:
-    """`name` with the bytes that are no UTF-8 written as escapes."""
-    return name.encode("utf-8", "backslashreplace").decode()
+def _found(path: Path, root: str) -> FoundFile:
+    real = os.path.realpath(path)
+    # The name that was given, in its real folder: a link is a name of its own.
+    named = os.path.join(os.path.realpath(path.parent), path.name) if path.name not in ("", "..") else real
+    relative = PurePath(os.path.relpath(named, root)).as_posix()
+    return FoundFile(relative, os.fspath(path), real, named != real, os.stat(path))
 
 
-def _uri(path: Path) -> str:
-    return path.resolve().as_uri()
-
-
-def _common_parent(paths: Sequence[Path]) -> Path:
-    parents = [str(path.resolve().parent) for path in paths]
-    return Path(os.path.commonpath(parents)) if parents else Path.cwd()
-
-
-def _supported_extensions() -> set[str]:
-    from ..parsers import supported_extensions
-
-    return set(supported_extensions())
+def _common_parent(paths: Sequence[Path]) -> str:
+    parents = [os.path.realpath(path.parent) for path in paths]
+    return os.path.commonpath(parents) if parents else os.getcwd()

@@ -1,0 +1,138 @@
+"""Whether a file is as it was when it was read last: by what the file system says, then by its content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..errors import AgentRAGError
+from ..parsers import ParserBase
+from ..sources import SourceItem
+from ..sources.base import stamp_of
+from .options import ParserFor, RunOptions
+from .plan import Task
+from .state import FileState, Pipeline, metadata_digest
+
+# Linux stamps files by a clock that moves every 4 to 10 ms, so a change right after the reading could keep the time.
+_CLOCK_S = 0.02
+
+
+@dataclass(frozen=True)
+class Look:
+    """What reading a file's content said."""
+
+    digest: str
+    stamp: str
+    parser: ParserBase
+    pipeline: Pipeline
+
+
+class ChangeCheck:
+    """Compares files with what is stored. Its methods read files: call them in a thread.
+
+    Args:
+        chunker_name, model, transforms: Fingerprints of what the run uses; the chunker's by task.
+    """
+
+    def __init__(
+        self, options: RunOptions, parser_for: ParserFor, chunker_name: Callable[[Task], str], model: str
+    ) -> None:
+        self._options = options
+        self._parser_for = parser_for
+        self._chunker_name = chunker_name
+        self._model = model
+        self._pipelines: dict[str, Pipeline | None] = {}
+        self._parsers: dict[str, bool] = {}
+
+    def is_unchanged_by_stat(self, task: Task) -> bool:
+        """Whether nothing says that the file or its settings changed; its content is not read."""
+        state = None if task.known is None else task.known.state
+        if state is None or self._options.force or self._options.checksum or not task.item.stamp:
+            return False
+        stored = self._pipeline_of(state)
+        if state.stamp != task.item.stamp or stored is None or state.refused:
+            return False
+        if stored != self._pipeline(task, stored.parser):
+            return False
+        return self._still_parsed_by(stored.parser, task.item)
+
+    def look(self, task: Task) -> Look:
+        """Read the content. Raises: OSError; ParseError: no parser takes it."""
+        digest, stamp = digest_and_stamp(task.item)
+        parser = self._parser_for(task.item)
+        return Look(digest, stamp, parser, self._pipeline(task, fingerprint_of(parser)))
+
+    def is_unchanged(self, task: Task, look: Look) -> bool:
+        """Whether content and settings are those of what is stored, or of what was refused."""
+        state = None if task.known is None else task.known.state
+        if state is None or self._options.force or look.pipeline != self._pipeline_of(state):
+            return False
+        return look.digest in (state.digest, state.refused)
+
+    def cause(self, task: Task, look: Look) -> str | None:
+        """What changed although the content did not, for the report."""
+        state = None if task.known is None else task.known.state
+        if state is None or state.digest != look.digest or task.is_new:
+            return None
+        before = self._pipeline_of(state)
+        if before is None:
+            return "settings changed: it was made by another version"
+        return f"settings changed: {', '.join(changed)}" if (changed := before.differences(look.pipeline)) else None
+
+    def _pipeline(self, task: Task, parser: str) -> Pipeline:
+        return Pipeline(
+            parser=parser,
+            chunker=self._chunker_name(task),
+            model=self._model,
+            metadata=metadata_digest(task.item, task.also),
+        )
+
+    def _pipeline_of(self, state: FileState) -> Pipeline | None:
+        if state.pipeline not in self._pipelines:
+            self._pipelines[state.pipeline] = Pipeline.load(state.pipeline)
+        return self._pipelines[state.pipeline]
+
+    def _still_parsed_by(self, parser: str, item: SourceItem) -> bool:
+        """Whether files that were read by `parser` still are; with the registry one file tells it for all."""
+        if self._options.parser_for is not None:
+            return self._names(parser, item)
+        if parser not in self._parsers:
+            self._parsers[parser] = self._names(parser, item)
+        return self._parsers[parser]
+
+    def _names(self, parser: str, item: SourceItem) -> bool:
+        try:
+            return fingerprint_of(self._parser_for(item)) == parser
+        except (AgentRAGError, OSError):
+            return False
+
+
+def digest_of(item: SourceItem) -> str:
+    """SHA-256 of the content. Raises: OSError."""
+    return digest_and_stamp(item)[0]
+
+
+def digest_and_stamp(item: SourceItem) -> tuple[str, str]:
+    """SHA-256 of the content, and the stamp that goes with it; empty when the file may change under the same stamp."""
+    if item.path is None:
+        return hashlib.sha256(item.data or b"").hexdigest(), item.stamp or ""
+    with open(item.path, "rb") as file:
+        stat = os.fstat(file.fileno())
+        if 0 <= time.time_ns() - stat.st_mtime_ns < _CLOCK_S * 1e9:
+            time.sleep(_CLOCK_S)
+            stat = os.fstat(file.fileno())
+        age_ns = time.time_ns() - max(stat.st_mtime_ns, stat.st_ctime_ns)
+        # Times in whole seconds: a file system that keeps no more (FAT, HFS+), where two seconds are one moment.
+        needed_ns = (
+            2.0 if stat.st_mtime_ns % 1_000_000_000 == 0 == stat.st_ctime_ns % 1_000_000_000 else _CLOCK_S
+        ) * 1e9
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return digest, stamp_of(stat) if age_ns >= needed_ns else ""
+
+
+def fingerprint_of(thing: object) -> str:
+    """Its `fingerprint`, else the name of its class."""
+    return str(getattr(thing, "fingerprint", None) or type(thing).__name__)
