@@ -1,6 +1,7 @@
 """The command ``agent-rag``: ingest, sync, search, ask, list, delete, copy, mcp and doctor.
 
-Exit codes: 0 done; 1 something failed (the output says what); 2 wrong usage, or nothing to do; 130 interrupted.
+Exit codes: 0 done; 1 something failed (the output says what); 2 wrong usage, or nothing to do; 3 the embedding provider
+refuses or is away, so that nothing further can be done; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import typer
 
 from .._util.extras import DISTRIBUTION
 from ..config.settings import KnowledgeBaseSettings, Settings, knowledge_base_from, load_settings, open_store
-from ..errors import AgentRAGError, redact
+from ..errors import AgentRAGError, EmbeddingError, redact
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..sources import SourceBase
 from . import output as console
@@ -49,6 +50,14 @@ FilterJSON = Annotated[
     str | None, typer.Option("--filter", help="Metadata filter as JSON, such as '{\"year\": 2024}'.")
 ]
 ChunkSize = Annotated[int | None, typer.Option("--chunk-size", min=50, help="Characters a chunk, at most.")]
+SourceName = Annotated[
+    str | None, typer.Option("--source", help="Name of the source; default: the one it is known by, else the folder's.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would be done and what it costs.")]
+Reread = Annotated[
+    bool, typer.Option("--reread", help="Read every file anew, also what is unchanged or failed before.")
+]
+Checksum = Annotated[bool, typer.Option("--checksum", help="Compare contents; default: size, times and inode first.")]
 Overlap = Annotated[int | None, typer.Option("--overlap", min=0, help="Characters that neighbouring chunks share.")]
 
 
@@ -79,6 +88,10 @@ def ingest(
     recursive: Annotated[bool, typer.Option(help="Look into sub-directories.")] = True,
     chunk_size: ChunkSize = None,
     overlap: Overlap = None,
+    source: SourceName = None,
+    dry_run: DryRun = False,
+    reread: Reread = False,
+    checksum: Checksum = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first failure.")] = False,
     allow_private: Annotated[
         bool, typer.Option("--allow-private", help="Also fetch from this machine and private networks.")
@@ -86,7 +99,16 @@ def ingest(
     as_json: AsJSON = False,
 ) -> None:
     """Add files and pages of the web to a knowledge base; what has not changed is skipped."""
-    options = {"include": include or (), "exclude": exclude or (), "recursive": recursive, "strict": strict}
+    options = {
+        "include": include or (),
+        "exclude": exclude or (),
+        "recursive": recursive,
+        "name": source,
+        "dry_run": dry_run,
+        "force": reread,
+        "checksum": checksum,
+        "strict": strict,
+    }
     _load(paths, options, kb, config, store, chunk_size, overlap, as_json, allow_private=allow_private)
 
 
@@ -103,6 +125,10 @@ def sync(
     recursive: Annotated[bool, typer.Option(help="Look into sub-directories.")] = True,
     chunk_size: ChunkSize = None,
     overlap: Overlap = None,
+    source: SourceName = None,
+    dry_run: DryRun = False,
+    reread: Reread = False,
+    checksum: Checksum = False,
     force: Annotated[bool, typer.Option("--force", help="Delete even if most files are gone.")] = False,
     as_json: AsJSON = False,
 ) -> None:
@@ -111,6 +137,10 @@ def sync(
         "include": include or (),
         "exclude": exclude or (),
         "recursive": recursive,
+        "name": source,
+        "dry_run": dry_run,
+        "force": reread,
+        "checksum": checksum,
         "prune": True,
         "max_prune_share": 1.0 if force else 0.5,
     }
@@ -326,10 +356,12 @@ def _load(
     async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
         from ..chunkers import AutoChunker
 
-        given = {"chunk_size": chunk_size, "overlap": overlap}
-        if overlap is None and chunk_size is not None:
-            given["overlap"] = min(100, chunk_size // 10)
-        chunker = AutoChunker({name: value for name, value in given.items() if value is not None})
+        chunker = None
+        if chunk_size is not None or overlap is not None:
+            given = {"chunk_size": chunk_size, "overlap": overlap}
+            if overlap is None and chunk_size is not None:
+                given["overlap"] = min(100, chunk_size // 10)
+            chunker = AutoChunker({name: value for name, value in given.items() if value is not None})
         with console.progress_of_load(quiet=as_json) as on_event:
             sources = _with_addresses(paths, allow_private)
             report = await base.ingest(sources, chunker=chunker, on_event=on_event, **options)
@@ -399,7 +431,8 @@ def _guarded(work: Callable[[], Awaitable[None]], as_json: bool) -> None:
     try:
         asyncio.run(awaited())
     except (AgentRAGError, FileNotFoundError) as error:
-        _stop(redact(str(error)), as_json, code=1)
+        told = "; ".join([str(error), *getattr(error, "__notes__", [])])
+        _stop(redact(told), as_json, code=3 if isinstance(error, EmbeddingError) else 1)
 
 
 def _stop(message: str, as_json: bool, *, code: int = 2) -> NoReturn:

@@ -48,7 +48,8 @@ def show_report(report: IngestReport, *, as_json: bool) -> None:
     for file in report.files:
         if hidden and file.outcome == "unchanged":
             continue
-        note = "; ".join([*([file.reason] if file.reason else []), *file.warnings])
+        also = [f"also {', '.join(file.also)}"] if file.also else []
+        note = "; ".join([*([file.reason] if file.reason else []), *file.warnings, *also])
         outcome = _text(file.outcome, style=styles.get(file.outcome, ""))
         table.add_row(_text(file.document_id), outcome, str(file.chunks or ""), _text(note))
     console = _console()
@@ -56,6 +57,8 @@ def show_report(report: IngestReport, *, as_json: bool) -> None:
         console.print(table)
     if hidden:
         console.print(f"{hidden} unchanged documents not shown")
+    for note in report.notes:
+        console.print(_text(note))
     console.print(str(report), markup=False, highlight=False)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ..chunkers import AutoChunker, ChunkerBase
 from ..chunkers.base import chunker_from
+from ..documents import scope_key
 from ..errors import ConfigurationError, SourceError
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..knowledge.updating import DocumentChange
@@ -41,7 +42,13 @@ class IngestRun:
     async def run(self, sources: Sequence[SourceBase]) -> IngestReport:
         """Do it. Raises: SourceError; what every further file would meet too, with a note of what was done before."""
         listings = await self._list(sources)
-        summaries = await self.kb.list_documents(remembered=True)
+        key = scope_key(self.kb.metadata_filter)
+        summaries = [
+            # A handle without a scope sees those of all; they are none of its sources'.
+            summary
+            for summary in await self.kb.list_documents(remembered=True)
+            if key or not summary.scope
+        ]
         plan = await asyncio.to_thread(make_plan, listings, summaries, digest_of)
         self.report.notes += plan.notes
         self.report.sources = sorted({listed.name for listed in plan.listed})
@@ -148,7 +155,7 @@ class IngestRun:
         if lost > self.options.max_prune_share * total:
             raise SourceError(
                 f"{name} lacks {lost} of its {total} documents; pruning more than "
-                f"{self.options.max_prune_share:.0%} needs max_prune_share=1.0 (command line: --force-prune); if they "
+                f"{self.options.max_prune_share:.0%} needs max_prune_share=1.0 (command line: --force); if they "
                 "came from another source, give each a name of its own"
             )
         await self._delete(name, [(one, None) for one in gone])

@@ -2,5 +2,6 @@
 
 from .document import Document, WriteReport
 from .knowledge_base import KnowledgeBase
+from .updating import DocumentChange
 
-__all__ = ["Document", "KnowledgeBase", "WriteReport"]
+__all__ = ["Document", "DocumentChange", "KnowledgeBase", "WriteReport"]
