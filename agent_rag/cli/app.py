@@ -355,6 +355,7 @@ def _load(
 
     async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
         from ..chunkers import AutoChunker
+        from ..ingestion import ingest as ingest_into
 
         chunker = None
         if chunk_size is not None or overlap is not None:
@@ -364,7 +365,7 @@ def _load(
             chunker = AutoChunker({name: value for name, value in given.items() if value is not None})
         with console.progress_of_load(quiet=as_json) as on_event:
             sources = _with_addresses(paths, allow_private)
-            report = await base.ingest(sources, chunker=chunker, on_event=on_event, **options)
+            report = await ingest_into(base, sources, chunker=chunker, on_event=on_event, **options)
         console.show_report(report, as_json=as_json)
         if not report.files:
             _stop(f"no file found in {', '.join(paths)}", as_json)

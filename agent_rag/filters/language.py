@@ -4,7 +4,7 @@ Write filters in Python, ``(F("year") >= 2024) & F("tags").contains("legal")``; 
 ``{"year": 2024, "kind": ["manual", "note"]}`` (a scalar is equality, a list or tuple is membership, fields are
 ANDed); or as JSON nodes ``{"field": ..., "operator": ..., "value": ...}``, which is what models write.
 
-`matches` is the reference meaning; every store agrees with it:
+`matching.matches` is the reference meaning; every store agrees with it:
 
 * `True` is not 1, and "1" is not 1; 1 equals 1.0. Text compares exactly.
 * A missing field matches only `is_null`, `exists=False`, `ne` and `not_in`. `eq None` means `is_null`.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Literal, get_args
@@ -154,48 +154,6 @@ class F:
         return Condition(self.field, "exists", value)
 
 
-FilterLike = Filter | Mapping[str, Any]
-"""A filter, or a plain mapping: a scalar is eq, a list is in, fields are ANDed."""
-
-
-def as_filter(value: FilterLike | None) -> Filter | None:
-    """A `Filter` from a filter, a plain mapping or a JSON node; None and ``{}`` stay None.
-
-    Raises: FilterError: `value` is none of them, or a field's value does not fit.
-    """
-    if value is None or isinstance(value, Filter):
-        return value
-    if not isinstance(value, Mapping):
-        raise FilterError(f"a filter is a mapping or built with F(...), got {type(value).__name__}")
-    if is_node(value):
-        from .model import parse_node  # which is built on this module
-
-        return parse_node(value)
-    conditions: list[Filter] = [
-        Condition(field, "in", tuple(item))
-        if isinstance(item, list | tuple | set | frozenset)
-        else Condition(field, "eq", item)
-        for field, item in value.items()
-    ]
-    if not conditions:
-        return None
-    return conditions[0] if len(conditions) == 1 else And(tuple(conditions))
-
-
-def is_node(value: Mapping[str, Any]) -> bool:
-    """Whether a mapping is a JSON node: only field, operator and value, and an operator with a field or with nodes."""
-    operator = value.get("operator")
-    if not isinstance(operator, str) or not value.keys() <= {"field", "operator", "value"}:
-        return False
-    return "field" in value or (operator.lower() in ("and", "or", "not") and isinstance(value.get("value"), list))
-
-
-def all_of(*filters: FilterLike | None) -> Filter | None:
-    """The AND of `filters`, leaving out None; None when nothing is left."""
-    parts = tuple(part for part in map(as_filter, filters) if part is not None)
-    return None if not parts else parts[0] if len(parts) == 1 else And(parts)
-
-
 def conditions_of(value: Filter) -> list[Condition]:
     """Every condition in `value`, left to right."""
     match value:
@@ -206,99 +164,6 @@ def conditions_of(value: Filter) -> list[Condition]:
         case Not(inner):
             return conditions_of(inner)
     raise FilterError(f"unknown filter {value!r}")
-
-
-def matches(value: FilterLike | None, metadata: Mapping[str, Any]) -> bool:
-    """Whether `metadata` satisfies `value`: the meaning that every store is tested against."""
-    parsed = as_filter(value)
-    return parsed is None or _matches(parsed, flatten(metadata))
-
-
-def flatten(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Field path -> value, with nested dicts joined by dots (the dict itself is there too); less nested wins."""
-    flat: dict[str, Any] = {}
-    level: list[tuple[str, Any]] = list(metadata.items())
-    while level:
-        deeper: list[tuple[str, Any]] = []
-        for path, value in level:
-            flat.setdefault(path, value)
-            if isinstance(value, Mapping):
-                deeper.extend((f"{path}.{key}", item) for key, item in value.items())
-        level = deeper
-    return flat
-
-
-_MISSING = object()
-
-
-def _matches(value: Filter, flat: Mapping[str, Any]) -> bool:
-    match value:
-        case And(filters):
-            return all(_matches(part, flat) for part in filters)
-        case Or(filters):
-            return any(_matches(part, flat) for part in filters)
-        case Not(inner):
-            return not _matches(inner, flat)
-        case Condition(field, operator, operand):
-            return _condition_matches(operator, flat.get(field, _MISSING), operand)
-    raise FilterError(f"unknown filter {value!r}")
-
-
-def _condition_matches(operator: str, stored: Any, operand: Any) -> bool:
-    if isinstance(stored, date):
-        stored = date_text(stored)
-    match operator:
-        case "exists":
-            return (stored is not _MISSING) is operand
-        case "is_null":
-            return (stored is _MISSING or stored is None) is operand
-        case "eq":
-            return scalars_equal(stored, operand)
-        case "ne":
-            return not scalars_equal(stored, operand)
-        case "in":
-            return any(scalars_equal(stored, item) for item in operand)
-        case "not_in":
-            return not any(scalars_equal(stored, item) for item in operand)
-        case "contains":
-            return _list_has(stored, operand)
-        case "contains_any":
-            return any(_list_has(stored, item) for item in operand)
-        case "contains_all":
-            return isinstance(stored, list | tuple) and all(_list_has(stored, item) for item in operand)
-        case _:
-            return in_range(stored, *range_bounds(operator, operand))
-
-
-def scalars_equal(stored: Any, operand: Any) -> bool:
-    if operand is None:
-        return stored is None or stored is _MISSING
-    if isinstance(stored, bool) or isinstance(operand, bool):
-        return stored is operand
-    if isinstance(stored, int | float) and isinstance(operand, int | float):
-        return bool(stored == operand)
-    return isinstance(stored, str) and isinstance(operand, str) and bool(stored == operand)
-
-
-def _list_has(stored: Any, operand: Any) -> bool:
-    if not isinstance(stored, list | tuple):
-        return False
-    if operand is None:
-        return any(item is None for item in stored)
-    return any(scalars_equal(date_text(item) if isinstance(item, date) else item, operand) for item in stored)
-
-
-def in_range(stored: Any, bounds: Mapping[str, float], kind: str) -> bool:
-    ordinal = range_value(stored)
-    if ordinal is None or ordinal[0] != kind:
-        return False
-    number = ordinal[1]
-    return (
-        number > bounds.get("gt", -math.inf)
-        and number >= bounds.get("gte", -math.inf)
-        and number < bounds.get("lt", math.inf)
-        and number <= bounds.get("lte", math.inf)
-    )
 
 
 def range_value(value: Any) -> tuple[Literal["number", "date"], float] | None:
@@ -320,14 +185,6 @@ def range_value(value: Any) -> tuple[Literal["number", "date"], float] | None:
         except (ValueError, OverflowError):
             return None
     return None
-
-
-def range_bounds(operator: str, operand: Any) -> tuple[dict[str, float], str]:
-    values = operand if operator == "between" else (operand,)
-    ordinals = [range_value(value) for value in values]
-    names = ("gte", "lte") if operator == "between" else (operator,)
-    kinds = {ordinal[0] for ordinal in ordinals if ordinal}
-    return {name: ordinal[1] for name, ordinal in zip(names, ordinals, strict=True) if ordinal}, kinds.pop()
 
 
 def _checked_value(field: str, operator: str, value: Any) -> Any:

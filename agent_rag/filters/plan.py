@@ -14,20 +14,9 @@ from typing import Any, Literal
 
 from ..documents import date_text
 from ..errors import FilterError
-from .language import (
-    And,
-    Condition,
-    Filter,
-    FilterLike,
-    Not,
-    Or,
-    Scalar,
-    as_filter,
-    flatten,
-    in_range,
-    range_bounds,
-    range_value,
-)
+from .language import And, Condition, Filter, Not, Or, Scalar, range_value
+from .matching import flatten, in_range, range_bounds
+from .nodes import FilterLike, as_filter
 
 _MAX_TOKEN = 200
 

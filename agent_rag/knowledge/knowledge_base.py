@@ -8,7 +8,7 @@ import unicodedata
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ..documents import (
     Chunk,
@@ -31,7 +31,7 @@ from ..events import (
     emit,
 )
 from ..filters import FilterLike, all_of, as_filter, matches
-from ..filters.language import is_node
+from ..filters.nodes import is_node
 from ..limits import Limits
 from ..retrieval.rank import Fusion, collapse
 from ..stores.base import RetrieveRequest, VectorStoreBase
@@ -43,9 +43,6 @@ from .embedder import Embedder
 from .search import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
 from .updating import DocumentChange, batches, changed, check_change
 from .writing import check_chunks, check_documents, prepare, reject_duplicates, summary_of
-
-if TYPE_CHECKING:
-    from ..ingestion.report import IngestReport
 
 logger = logging.getLogger("agent_rag")
 
@@ -468,20 +465,6 @@ class KnowledgeBase:
             records = await self._records(document_id, offset=0, limit=self.limits.chunks_per_document, vectors=True)
             known.update((self._embedder.key_of(record.chunk), record.vector) for record in records if record.vector)
         return known
-
-    # --- ingestion, imported late ---
-
-    async def ingest(self, paths: Any, **options: Any) -> IngestReport:
-        """`agent_rag.ingest` into this knowledge base."""
-        from ..ingestion.ingest import ingest
-
-        return await ingest(self, paths, **options)
-
-    async def sync(self, source: Any, **options: Any) -> IngestReport:
-        """`agent_rag.sync` with this knowledge base."""
-        from ..ingestion.ingest import sync
-
-        return await sync(self, source, **options)
 
     @property
     def embedder(self) -> Embedder:

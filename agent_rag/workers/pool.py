@@ -13,7 +13,6 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
 from itertools import pairwise
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -24,6 +23,7 @@ from ..errors import (
     ParserCrashedError,
     ParseTimeoutError,
 )
+from .isolated import is_isolated
 from .process import Job, Outcome, WorkerProcess
 
 logger = logging.getLogger(__name__)
@@ -31,18 +31,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Isolation = Literal["process", "none"]
 """Where a call runs: in a worker process, or in a thread of this one."""
-
-_isolated: ContextVar[bool] = ContextVar("agent_rag_isolated", default=False)
-
-
-def mark_as_isolated() -> None:
-    """From now on isolated work runs where it is: in a worker process, or a thread that stands in for one."""
-    _isolated.set(True)
-
-
-def is_isolated() -> bool:
-    """Whether no further isolation is needed here."""
-    return _isolated.get()
 
 
 class _Workers:

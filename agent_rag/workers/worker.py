@@ -21,6 +21,8 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
+from .isolated import mark_as_isolated
+
 _MIB = 1024 * 1024
 _LENGTH = struct.Struct("<Q")
 _COLLECT_AFTER = (100_000, 20, 100)
@@ -75,9 +77,7 @@ def main(memory_mb: int, folder: str) -> None:
     threading.Thread(target=_end_with_parent, args=(os.getppid(), folder), daemon=True).start()
     log = _LogCollector()
     logging.getLogger("agent_rag").addHandler(log)
-    from . import pool
-
-    pool.mark_as_isolated()
+    mark_as_isolated()
     _limit_memory(memory_mb)
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)

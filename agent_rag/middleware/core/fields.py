@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from ...documents import scope_key
 from ...filters import FilterField
-from ...filters.language import flatten, range_value
+from ...filters.language import range_value
+from ...filters.matching import flatten
 from ...retrieval.fence import clean_inline
 from .pipeline import Pipeline
 from .search import reason_of

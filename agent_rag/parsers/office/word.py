@@ -11,6 +11,7 @@ from ..sections import SectionWriter
 from ..tables import TableFormat, check_table_format
 from .ooxml import DEFAULT_MAX_INFLATED_BYTES, Package
 from .word_document import DocumentReader
+from .word_embedded import embedded_blocks
 
 
 class WordParser(FileParser):
@@ -80,6 +81,7 @@ class WordParser(FileParser):
             include_notes=self.include_footnotes,
             include_comments=self.include_comments,
             table_format=self.table_format,
+            embedded=embedded_blocks,
         )
         body = SectionWriter(package, separate_table=self.separate_table, table_format=self.table_format)
         body.write(reader.body())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..blocks import Block, Image, Paragraph, Table
@@ -36,6 +36,7 @@ class DocumentReader:
         include_notes: Write foot- and endnotes below the paragraph that refers to them.
         include_comments: Write comments below the paragraph.
         table_format: For the tables of charts.
+        embedded: Reads a part that is another file which Word takes in when it opens this one (altChunk).
         depth: Documents around this one.
     """
 
@@ -47,10 +48,12 @@ class DocumentReader:
         include_notes: bool,
         include_comments: bool,
         table_format: TableFormat,
+        embedded: Callable[[DocumentReader, str], Iterator[Block]],
         depth: int = 0,
     ) -> None:
         self.package = package
         self.depth = depth
+        self._embedded = embedded
         self.include_image = include_image
         self.table_format: TableFormat = table_format
         self.styles = Styles(package, package.main_part)
@@ -88,12 +91,10 @@ class DocumentReader:
         yield from BlockReader(self, part).blocks(self.package.xml(part))
 
     def embedded_document(self, part: str, relationship_id: str) -> Iterator[Block]:
-        """What an altChunk shows: another file (HTML, text, e-mail, Word) that Word takes in when it opens this one."""
-        from .word_embedded import embedded_blocks
-
+        """What an altChunk shows: another file (HTML, text, e-mail, Word)."""
         found = self.package.relationships(part).get(relationship_id)
         if found is not None and not found.external:
-            yield from embedded_blocks(self, found.target)
+            yield from self._embedded(self, found.target)
 
     def note_label(self, kind: str, note_id: str) -> str:
         """What stands in the text for a note: ``[^1]``, ``[^e1]`` for endnotes; "" when notes are left out."""

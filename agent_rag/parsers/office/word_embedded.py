@@ -65,6 +65,7 @@ def _word(reader: DocumentReader, data: bytes) -> Iterator[Block]:
         include_notes=reader.include_notes,
         include_comments=reader.include_comments,
         table_format=reader.table_format,
+        embedded=embedded_blocks,
         depth=reader.depth + 1,
     )
     for block in inner.body():

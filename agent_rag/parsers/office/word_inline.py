@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ..blocks import Block, Image, Paragraph
+from ..tables import TableFormat
 from .drawing import TextBody, chart_text, smartart_lines
 from .omml import equation_text
-from .ooxml import CX, DGM, MC, PIC, WP, A, C, Element, M, R, V, W
+from .ooxml import CX, DGM, MC, PIC, WP, A, C, Element, M, Package, R, V, W
 from .symbols import symbol
-
-if TYPE_CHECKING:
-    from .word_document import DocumentReader
 
 _HYPERLINK = re.compile(r'\s*HYPERLINK\s+"([^"]+)"')
 _PARAGRAPH = f"{W}p"
@@ -62,6 +60,18 @@ class _Field:
     """Value of a legacy form field, which has no result of its own."""
 
 
+class Document(Protocol):
+    """What a paragraph asks of the document that it stands in."""
+
+    package: Package
+    include_image: bool
+    table_format: TableFormat
+
+    def note_label(self, kind: str, note_id: str) -> str:
+        """What stands in the text for a note."""
+        ...
+
+
 class InlineReader:
     """Reads paragraphs of one part. Fields may run over several paragraphs.
 
@@ -69,9 +79,9 @@ class InlineReader:
         blocks: Reads the content of a text box.
     """
 
-    def __init__(self, reader: DocumentReader, part: str, blocks: Callable[[Element], Iterator[Block]]) -> None:
-        self._reader = reader
-        self._relationships = reader.package.relationships(part)
+    def __init__(self, document: Document, part: str, blocks: Callable[[Element], Iterator[Block]]) -> None:
+        self._document = document
+        self._relationships = document.package.relationships(part)
         self._blocks = blocks
         self._fields: list[_Field] = []
         self._alt = ""
@@ -104,7 +114,7 @@ class InlineReader:
 
     def _note(self, kind: str, element: Element, line: Line) -> None:
         note_id = element.get(f"{W}id", "")
-        self._show(self._reader.note_label(kind, note_id), line)
+        self._show(self._document.note_label(kind, note_id), line)
         line.notes.append((kind, note_id))
 
     def _ruby(self, element: Element, line: Line) -> None:
@@ -207,7 +217,7 @@ class InlineReader:
     def _image(self, embedded: str | None, linked: str | None, alt: str, line: Line) -> None:
         self._alt = ""
         found = self._relationships.get(embedded or "") or self._relationships.get(linked or "")
-        if found is not None and not found.external and self._reader.include_image:
+        if found is not None and not found.external and self._document.include_image:
             line.below.append(Image(found.target, alt))
         elif found is not None and found.external:
             line.below.append(Paragraph(f"[Image: {' '.join(filter(None, (alt, found.target)))}]"))
@@ -217,13 +227,13 @@ class InlineReader:
     def _chart(self, element: Element, line: Line) -> None:
         found = self._relationships.get(element.get(f"{R}id", ""))
         if found is not None and not found.external:
-            text = chart_text(self._reader.package, found.target, self._reader.table_format)
+            text = chart_text(self._document.package, found.target, self._document.table_format)
             line.below += [Paragraph(text)] if text else []
 
     def _smartart(self, element: Element, line: Line) -> None:
         found = self._relationships.get(element.get(f"{R}dm", ""))
         if found is not None and not found.external:
-            line.below += [Paragraph(text) for text in smartart_lines(self._reader.package.xml(found.target))]
+            line.below += [Paragraph(text) for text in smartart_lines(self._document.package.xml(found.target))]
 
 
 _Handler = Callable[[InlineReader, Element, Line], None] | None

@@ -1,4 +1,4 @@
-"""Filters as JSON: the form that models write, checked against declared fields."""
+"""Filters that a model writes, checked against declared fields."""
 
 from __future__ import annotations
 
@@ -9,19 +9,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from ..errors import FilterError
-from .language import (
-    OPERATORS,
-    And,
-    Condition,
-    Filter,
-    Not,
-    Or,
-    Scalar,
-    as_filter,
-    conditions_of,
-    range_value,
-    scalars_equal,
-)
+from .language import OPERATORS, Condition, Filter, Scalar, conditions_of, range_value
+from .matching import scalars_equal
+from .nodes import parse_node
 
 
 class FilterField(BaseModel):
@@ -50,7 +40,6 @@ _JSON_TYPE: dict[str, dict[str, Any]] = {
     "date": {"type": "string", "description": "ISO 8601 date or datetime"},
     "list": {"type": "string"},
 }
-_MAX_DEPTH = 8
 
 
 def filter_schema(fields: Mapping[str, FilterField]) -> dict[str, Any]:
@@ -137,53 +126,6 @@ def parse_filter(
         if fields is not None:
             _check_declared(condition, fields)
     return parsed
-
-
-def to_json(value: Filter) -> dict[str, Any]:
-    """The JSON node of a filter; `parse_filter` reads it back."""
-    match value:
-        case And(filters):
-            return {"operator": "and", "value": [to_json(part) for part in filters]}
-        case Or(filters):
-            return {"operator": "or", "value": [to_json(part) for part in filters]}
-        case Not(inner):
-            return {"operator": "not", "value": [to_json(inner)]}
-        case Condition(field, operator, operand):
-            operand = list(operand) if isinstance(operand, tuple) else operand
-            return {"field": field, "operator": operator, "value": operand}
-    raise FilterError(f"unknown filter {value!r}")
-
-
-def parse_node(node: Any, depth: int = 0) -> Filter:
-    """Read a node or a plain mapping, without the limits and the declared fields of `parse_filter`."""
-    if depth > _MAX_DEPTH:
-        raise FilterError(f"filter is nested more than {_MAX_DEPTH} deep")
-    if not isinstance(node, Mapping):
-        raise FilterError(f"a filter node must be an object, got {node!r}")
-    operator = node.get("operator")
-    if isinstance(operator, str) and "operator" in node and set(node) <= {"field", "operator", "value"}:
-        operator = operator.lower().replace(" ", "_")
-        if operator in ("and", "or", "not"):
-            return _parse_combination(operator, node.get("value"), depth)
-        if operator not in OPERATORS:
-            raise FilterError(
-                f"unknown operator {operator!r}; use one of {', '.join((*OPERATORS, 'and', 'or', 'not'))}"
-            )
-        if not isinstance(node.get("field"), str):
-            raise FilterError(f"a condition needs a field name: {dict(node)!r}")
-        return Condition(node["field"], operator, node.get("value"))  # type: ignore[arg-type]
-    parsed = as_filter(node)
-    return And(()) if parsed is None else parsed
-
-
-def _parse_combination(operator: str, value: Any, depth: int) -> Filter:
-    nodes = [value] if isinstance(value, Mapping) else value
-    if not isinstance(nodes, list) or not nodes:
-        raise FilterError(f"{operator!r} takes a list of filter nodes as its value")
-    parts = tuple(parse_node(part, depth + 1) for part in nodes)
-    if operator == "not":
-        return Not(parts[0] if len(parts) == 1 else And(parts))
-    return And(parts) if operator == "and" else Or(parts)
 
 
 def _check_declared(condition: Condition, fields: Mapping[str, FilterField]) -> None:
