@@ -283,11 +283,15 @@ def mcp(
     allow_origin: Annotated[
         list[str] | None, typer.Option("--allow-origin", help="Origin header to accept; may be repeated.")
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", help="Name by which clients reach the HTTP server; may be repeated."),
+    ] = None,
 ) -> None:
     """Offer knowledge bases to MCP clients, read-only: over stdio, or HTTP."""
 
     async def work() -> None:
-        from ..mcp import server as server_of
+        from .. import mcp as server_of
 
         settings = load_settings(config)
         names = kb or list(settings.knowledge_bases) or [settings.choose(None)[0]]
@@ -303,7 +307,12 @@ def mcp(
             if http:
                 typer.echo(f"serving http://{host}:{port}/mcp", err=True)
                 await server_of.serve_http(
-                    server, host=host, port=port, token=token, allowed_origins=allow_origin or ()
+                    server,
+                    host=host,
+                    port=port,
+                    token=token,
+                    allowed_origins=allow_origin or (),
+                    allowed_hosts=allow_host or (),
                 )
             else:
                 await server_of.serve_stdio(server)

@@ -6,25 +6,20 @@ A server never sees the conversation, so there is no static mode here: the clien
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
-import logging
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Unpack
 
 from .._util.extras import DISTRIBUTION, needs
 from ..content import Base64Source, ContentBlock, TextBlock
 from ..errors import ConfigurationError
-from ..middleware import Parameters, RAGMiddleware, ToolResult
+from ..middleware import Citation, KnowledgeBaseLike, Options, Parameters, RAGMiddleware, ToolResult, Turn, TurnRegistry
+from ..retrieval.fence import clean
 
 _types = needs("mcp", "mcp.types", purpose="agent_rag.mcp")
 _lowlevel = needs("mcp", "mcp.server.lowlevel")
-
-logger = logging.getLogger("agent_rag")
-
-DEFAULT_PORT = 8765
-ASGIApp = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
 
 _INSTRUCTIONS = (
     "Search the knowledge bases before answering questions about them. Hits are numbered; cite facts by number. "
@@ -33,29 +28,36 @@ _INSTRUCTIONS = (
 _OUTPUT_SCHEMA = {
     "type": "object",
     "properties": {
+        "text": {"type": "string", "description": "the answer, with its quoted passages between two tags"},
         "citations": {"type": "array", "items": {"type": "object"}, "description": "what each number stands for"},
+        "is_error": {"type": "boolean"},
         "degraded": {"type": "boolean"},
         "dropped": {"type": "integer"},
     },
-    "required": ["citations"],
+    "required": ["text", "citations"],
 }
+_PLACE_CHARACTERS = 512
 
 
 def build_server(
-    knowledge_bases: Sequence[Any] | RAGMiddleware | Any,
+    knowledge_bases: Sequence[KnowledgeBaseLike] | KnowledgeBaseLike | RAGMiddleware,
     parameters: Parameters | None = None,
     *,
     name: str = "agent-rag",
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Any:
     """A low-level MCP `Server` with the tools of agentic mode.
 
-    Each call is a turn of its own: numbers start from 1. The `scope` callable gets the MCP request context, so that it
+    Each call is a turn of its own; citation numbers go on over the calls of a session, and where there is no session
+    (HTTP without state) they start at a random hundred. Clients show their models the text, the structured content, or
+    both: the fenced text and errors are in both, and the structured citations hold places, no passages and no paths of
+    this machine. The `scope` callable gets the MCP request context, so that it
     can look at the HTTP request's headers (``context.request.headers``).
 
     Args:
         knowledge_bases: As for `RAGMiddleware`, or such an object in agentic mode.
         parameters: Default: agentic mode with ``read_document``.
+        name: Of the server.
         options: Further arguments of `RAGMiddleware`.
 
     Raises: ConfigurationError: the mode is not agentic. MissingExtraError: the package mcp is not installed.
@@ -80,17 +82,21 @@ def build_server(
         ]
         return _types.ListToolsResult(tools=tools)
 
+    @asynccontextmanager
+    async def lifespan(server: Any) -> AsyncIterator[TurnRegistry]:
+        """What the calls of a session share, by its id: a server over stdio lives as long as its one session."""
+        yield TurnRegistry()
+
     async def call_tool(context: Any, request: Any) -> Any:
-        if request.name not in {tool.name for tool in rag.tools}:
-            text = f"There is no tool {request.name[:80]!r}."
-            return _types.CallToolResult(content=[_types.TextContent(type="text", text=text)], is_error=True)
-        turn = rag.start_turn(context=context, supports_images=True)
+        with _conversation(rag, context).active():
+            turn = rag.start_turn(context=context, supports_images=True)
         return _result(await rag.call_tool(request.arguments or {}, turn, name=request.name))
 
     return _lowlevel.Server(
         name,
         version=version(DISTRIBUTION),
         instructions=_INSTRUCTIONS,
+        lifespan=lifespan,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
@@ -103,81 +109,46 @@ async def serve_stdio(server: Any) -> None:
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def http_app(
-    server: Any,
-    *,
-    host: str = "127.0.0.1",
-    token: str | None = None,
-    allowed_origins: Sequence[str] = (),
-    allowed_hosts: Sequence[str] = (),
-) -> ASGIApp:
-    """The streamable HTTP endpoint ``/mcp`` as an ASGI app. It keeps no session state, so it can run in replicas.
-
-    Args:
-        host: Address it will be bound to.
-        token: Bearer token that every request must carry; needed when `host` is not a loopback address.
-        allowed_origins: Values of the Origin header to allow besides loopback; a request with another one gets 403.
-        allowed_hosts: Values of the Host header to allow besides loopback and `host`; ``name:*`` allows any port.
-
-    Raises: ConfigurationError: no token for an address that others can reach.
-    """
-    if token is None and not is_loopback(host):
-        raise ConfigurationError(
-            f"serving MCP on {host} lets others in; set a bearer token (AGENT_RAG_MCP_TOKEN), or bind 127.0.0.1"
-        )
-    security = needs("mcp", "mcp.server.transport_security")
-    local = ["127.0.0.1", "localhost", "[::1]"]
-    settings = security.TransportSecuritySettings(
-        enable_dns_rebinding_protection=True,
-        allowed_hosts=[*(f"{name}:*" for name in (*local, host)), *allowed_hosts],
-        allowed_origins=[*(f"http://{name}:*" for name in local), *allowed_origins],
-    )
-    app: ASGIApp = server.streamable_http_app(stateless_http=True, transport_security=settings, host=host)
-    return app if token is None else _with_bearer_token(app, token)
-
-
-async def serve_http(
-    server: Any, *, host: str = "127.0.0.1", port: int = DEFAULT_PORT, token: str | None = None, **options: Any
-) -> None:
-    """Serve ``http://host:port/mcp`` until cancelled; options as for `http_app`."""
-    uvicorn = needs("mcp", "uvicorn")
-    app = http_app(server, host=host, token=token, **options)
-    config = uvicorn.Config(app, host=host, port=port, log_level="warning")
-    await uvicorn.Server(config).serve()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _with_bearer_token(app: ASGIApp, token: str) -> ASGIApp:
-    expected = f"Bearer {token}".encode()
-
-    async def checked(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        if hmac.compare_digest(given, expected):
-            await app(scope, receive, send)
-            return
-        headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain"), (b"content-length", b"12")]
-        await send({"type": "http.response.start", "status": 401, "headers": headers})
-        await send({"type": "http.response.body", "body": b"unauthorized"})
-
-    return checked
+def _conversation(rag: RAGMiddleware, context: Any) -> Turn:
+    """What the calls of one session share. A request without a session has a conversation of its own."""
+    session = "" if context.request is None else context.request.headers.get("mcp-session-id")
+    if session is not None:
+        turn: Turn = context.lifespan_context.get_or_start(session, rag.start_turn)
+        return turn
+    turn = rag.start_turn()
+    turn.numbers.start_after(100 * secrets.randbelow(90) + 100)
+    return turn
 
 
 def _result(result: ToolResult) -> Any:
+    structured = {
+        "text": result.text,
+        "citations": [_place(citation) for citation in result.citations],
+        "is_error": result.is_error,
+        "degraded": result.degraded,
+        "dropped": result.dropped,
+    }
     return _types.CallToolResult(
         content=[_content(block) for block in result.blocks],
-        structured_content=result.structured(),
+        structured_content=structured,
         is_error=result.is_error,
     )
+
+
+def _place(citation: Citation) -> Any:
+    """Where a passage stands. What documents and names say in it is data, which a client may show to its model."""
+    place = citation.place()
+    if not (citation.uri or "").startswith(("http://", "https://")):
+        place["uri"] = None
+    return _cleaned(place)
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value[:_PLACE_CHARACTERS])
+    if isinstance(value, Mapping):
+        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+    return [_cleaned(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _content(block: ContentBlock) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -20,10 +21,11 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from agent_rag.errors import ConfigurationError
-from agent_rag.mcp import build_server, http_app, is_loopback
+from agent_rag.mcp import build_server, http_app, is_loopback, serve_http
 from agent_rag.middleware import Parameters, RAGMiddleware
 from agent_rag.testing import FactBase
 from agent_rag.testing.knowledge import hit, picture
+from tests.fence_corpus import ATTACKS, faults
 
 
 @asynccontextmanager
@@ -163,3 +165,129 @@ def test_static_mode_is_impossible() -> None:
     """A server never sees the user's turn, so a static middleware is refused."""
     with pytest.raises(ConfigurationError, match="cannot show hints"):
         build_server(RAGMiddleware([FactBase("docs")], Parameters(mode="static")))
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+@pytest.mark.parametrize("place", ["text", "source", "heading", "page"])
+async def test_attacks_stay_inside_in_both_forms(place: str, attack: str) -> None:
+    """MW01: the text and the structured text are one fence; nothing else in the structured content is a passage."""
+    attacked = {
+        "text": hit(attack, document_id="a"),
+        "source": hit("text", document_id="a", source=attack),
+        "heading": hit("text", document_id="a", heading_path=[attack]),
+        "page": hit("text", document_id="a", metadata={"page": attack}),
+    }
+    async with Client(build_server([FactBase(hits=[attacked[place], hit("second", document_id="b")])])) as client:
+        result = await client.call_tool("search_knowledge", {"query": "q"})
+
+    structured = result.structured_content
+    assert faults(result.content[0].text, headers=2) == []
+    assert structured["text"] == result.content[0].text
+    places = json.dumps(structured["citations"], ensure_ascii=False)
+    fence = "<retrieved-0123456789abcdef>\n{}\n</retrieved-0123456789abcdef>"
+    assert faults(fence.format(places.replace("\\n", "\n")), headers=0) == []
+
+
+async def test_structured_citations_hold_places_only() -> None:
+    """No passage, no metadata of documents, no path of this machine; addresses of the web stay."""
+    hits = [
+        hit("SECRET passage", document_id="a", uri="file:///srv/docs/a.md", metadata={"path": "/srv/docs/a.md"}),
+        hit("other", document_id="b", uri="https://x.example/b"),
+    ]
+    async with Client(build_server([FactBase(hits=hits)])) as client:
+        result = await client.call_tool("search_knowledge", {"query": "q"})
+
+    citations = result.structured_content["citations"]
+    assert "SECRET" not in str(citations)
+    assert "/srv/docs" not in str(result.structured_content)
+    assert [citation["uri"] for citation in citations] == [None, "https://x.example/b"]
+
+
+async def test_errors_are_in_both_forms() -> None:
+    """A client that shows its model the structured content only says what was wrong."""
+    async with Client(build_server([FactBase("docs")])) as client:
+        wrong = await client.call_tool("search_knowledge", {"query": "x", "top_k": "many"})
+
+    assert wrong.structured_content["is_error"]
+    assert "top_k" in wrong.structured_content["text"]
+
+
+async def test_numbers_go_on_over_the_calls_of_a_session() -> None:
+    """And start anew in another session."""
+    server = build_server([FactBase("docs")])
+
+    async def numbers(client: Any, query: str) -> list[int]:
+        result = await client.call_tool("search_knowledge", {"query": query})
+        return [citation["number"] for citation in result.structured_content["citations"]]
+
+    async with Client(server) as client:
+        first = [await numbers(client, query) for query in ("a", "b", "a")]
+    async with Client(server) as client:
+        second = await numbers(client, "c")
+
+    assert first == [[1], [2], [1]]
+    assert second == [1]
+
+
+async def test_only_known_hosts_are_served_and_the_scheme_has_no_case() -> None:
+    """MW11: with and without a port; `bearer` in lower case is the same scheme; a wrong token is refused."""
+    app = http_app(build_server([FactBase("docs")]), host="0.0.0.0", token="t", allowed_hosts=["kb.internal"])
+    body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    accept = {"accept": "application/json, text/event-stream"}
+
+    async def status(host: str, authorization: str = "Bearer t") -> int:
+        headers = {**accept, "host": host, "authorization": authorization}
+        return (await plain.post(url, json=body, headers=headers)).status_code
+
+    async with served(app) as url, httpx.AsyncClient() as plain:
+        known = [await status(host) for host in ("kb.internal", "kb.internal:8443", "localhost", "127.0.0.1:1")]
+        others = [await status(host) for host in ("evil.example", "kb.internal.evil.example", "localhost.evil")]
+        lower = await status("kb.internal", "bearer t")
+        wrong = [await status("kb.internal", given) for given in ("Bearer x", "Basic t", "Bearer", "t")]
+
+    assert 421 not in known
+    assert len(set(known)) == 1
+    assert others == [421, 421, 421]
+    assert lower == known[0]
+    assert wrong == [401, 401, 401, 401]
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n"])
+async def test_half_open_connections_are_closed(sent: bytes) -> None:
+    """A client that sends nothing, or half of a request's head, is cut off."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    serving = asyncio.create_task(serve_http(build_server([FactBase()]), port=port, request_timeout_s=0.3))
+    try:
+        while True:
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                break
+            except OSError:
+                await asyncio.sleep(0.02)
+        writer.write(sent)
+        async with asyncio.timeout(20):
+            try:
+                assert await reader.read() == b""
+            except ConnectionResetError:
+                pass
+        writer.close()
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+async def test_a_body_that_does_not_arrive_is_refused() -> None:
+    """With 408, after request_timeout_s."""
+    async with served(http_app(build_server([FactBase()]), request_timeout_s=0.3)) as url:
+        port = int(url.split(":")[2].split("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(
+            b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+        )
+        async with asyncio.timeout(20):
+            head = await reader.readline()
+        writer.close()
+
+    assert b"408" in head

@@ -53,6 +53,7 @@ class Adapter:
         parameters: RAGParameters | None = None,
         rerank_model: Any = None,
         *,
+        name: str | None = None,
         context: Callable[..., Any] | None = None,
         supports_images: bool | None = None,
         **options: Unpack[Options],
@@ -61,18 +62,19 @@ class Adapter:
         Args:
             knowledge_bases: As for `agent_rag.RAGMiddleware`, or such an object (then without its other arguments).
             rerank_model: A chat model of the framework, or whatever `LLMReranker` takes.
+            name: As for `agent_rag.RAGMiddleware`; instances of one mode on one agent need different ones.
             context: From what the framework knows of the caller to what the `scope` callable gets; default: that.
             supports_images: Whether the agent's model takes image parts; default: what the framework says, else no.
-            options: Further arguments of `agent_rag.RAGMiddleware`. Instances of one mode on one agent need names.
+            options: Further arguments of `agent_rag.RAGMiddleware`.
 
         Raises: ConfigurationError: as `agent_rag.RAGMiddleware`; arguments beside one.
         """
         if isinstance(knowledge_bases, RAGMiddleware):
-            if parameters is not None or rerank_model is not None or options:
+            if parameters is not None or rerank_model is not None or name is not None or options:
                 raise ConfigurationError("parameters and options belong to the RAGMiddleware that was passed")
             self.rag = knowledge_bases
         else:
-            self.rag = RAGMiddleware(knowledge_bases, parameters, self._chat_model(rerank_model), **options)
+            self.rag = RAGMiddleware(knowledge_bases, parameters, self._chat_model(rerank_model), name=name, **options)
         self._context = context
         self._supports_images = supports_images
         self._plug()

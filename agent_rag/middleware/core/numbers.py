@@ -33,6 +33,10 @@ def highest_number(messages: Iterable[ChatMessage]) -> int:
     return highest
 
 
+# Of one conversation: a session of an MCP client may last for weeks.
+_MOST = 10_000
+
+
 class _Remembered:
     """What was shown in which fence, in this process. A fence's name is random: who has it has seen what is in it."""
 
@@ -64,7 +68,7 @@ class Numbers:
 
     def go_on_after(self, messages: Sequence[ChatMessage]) -> None:
         """Give no number that `messages` use to a new passage, and take over those of passages shown in them."""
-        self._start_after(highest_number(messages))
+        self.start_after(highest_number(messages))
         for message in messages:
             for fence in FENCED.finditer(message.text):
                 for citation, keys in _remembered.of(fence[1]):
@@ -72,7 +76,8 @@ class Numbers:
                     for key in keys:
                         self._numbers.setdefault(key, citation.number)
 
-    def _start_after(self, number: int) -> None:
+    def start_after(self, number: int) -> None:
+        """Give no number up to `number` to a new passage."""
         self._next = max(self._next, number + 1)
 
     @property
@@ -106,7 +111,9 @@ class Numbers:
             for key in passage.keys:
                 self._numbers.setdefault(key, number)
             self._citations[number] = citation
-            self._start_after(number)
+            self.start_after(number)
             kept.append(citation)
+        for number in sorted(self._citations)[: max(len(self._citations) - _MOST, 0)]:
+            del self._citations[number]
         _remembered.keep(fence, [(citation, passage.keys) for citation, passage in zip(kept, passages, strict=True)])
         return kept

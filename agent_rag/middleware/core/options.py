@@ -18,4 +18,3 @@ class Options(TypedDict, total=False):
     scope: Scope | None
     gate: Gate | None
     on_event: EventCallback | None
-    name: str | None
