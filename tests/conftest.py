@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+# An ordinary user's PATH lacks them; the embedded PostgreSQL calls useradd when it is started as root.
+os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+
 # Frameworks run in environments of their own; a parser that takes no paths has nothing to test there.
 _FINE = ("scripts/test adapters", "this parser takes")
 

@@ -12,10 +12,7 @@ class TestMyParser(ParserContract):
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
-from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
@@ -23,6 +20,7 @@ import pytest
 from ..documents import Section, storable_metadata
 from ..errors import ParseError
 from ..parsers.base import ParserBase
+from .loop import longest_block
 
 _BLOCKED_S = 0.05
 
@@ -112,7 +110,7 @@ class ParserContract:
         data, name = sample
         await parser.parse(data, name)
 
-        stall = min([await _stall_while(parser.parse(data, name)) for _ in range(3)])  # a busy machine stalls too
+        stall = min([await longest_block(parser.parse(data, name)) for _ in range(3)])
 
         assert stall < _BLOCKED_S, f"the event loop stood still for {stall * 1000:.0f} ms"
 
@@ -124,22 +122,3 @@ class ParserContract:
         assert endings == sorted(set(endings))
         assert all(ending.startswith(".") and ending == ending.lower() for ending in endings)
         assert parser.fingerprint
-
-
-async def _stall_while(parsing: Awaitable[object]) -> float:
-    pulse = asyncio.create_task(_longest_stall())
-    await asyncio.sleep(0)
-    await parsing
-    pulse.cancel()
-    return await pulse
-
-
-async def _longest_stall() -> float:
-    longest = 0.0
-    try:
-        while True:
-            before = time.perf_counter()
-            await asyncio.sleep(0.001)
-            longest = max(longest, time.perf_counter() - before - 0.001)
-    except asyncio.CancelledError:
-        return longest

@@ -246,9 +246,9 @@ async def test_time_grows_with_the_text(cls: type[ChunkerBase]) -> None:
         "🇩" * 30_000,
     ]
     for text in texts:
-        started = time.perf_counter()
+        started = time.process_time()
 
         chunks = await chunks_of(cls(), text)
 
         assert chunks
-        assert time.perf_counter() - started < 3, text[:8]
+        assert time.process_time() - started < 3, text[:8]

@@ -175,10 +175,10 @@ async def test_random_documents_lose_nothing(seed: int) -> None:
 async def test_a_deeply_nested_list_takes_no_quadratic_time() -> None:
     """800 levels, 640 kB of indentation, are cut in seconds and nothing is lost. (It took 14 s, and grew squarely.)"""
     text = "\n".join("  " * level + f"- item{level}" for level in range(800))
-    started = time.perf_counter()
+    started = time.process_time()
 
     chunks = await MarkdownChunker().chunk([text_section(text, "list.md", format="markdown")])
 
-    assert time.perf_counter() - started < 8
+    assert time.process_time() - started < 8
     joined = "".join(chunk.text for chunk in chunks)
     assert all(f"item{level}" in joined for level in range(0, 800, 50))

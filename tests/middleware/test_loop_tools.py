@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from typing import Any
 
 import pytest
@@ -59,10 +59,11 @@ async def test_a_blocking_function_does_not_hold_up_the_others() -> None:
     calls = [ToolCall(id=str(n), name="add_one", arguments={"a": n}) for n in range(3)]
     model = ScriptedChatModel(ChatReply(tool_calls=calls), "done")
 
-    started = time.perf_counter()
-    await run_agent(model, "hello", tools=[tool(lambda a: time.sleep(0.2))])
+    together = threading.Barrier(3)
+    run = await run_agent(model, "hello", tools=[tool(lambda a: together.wait(timeout=20))])
 
-    assert time.perf_counter() - started < 0.5
+    assert run.text == "done"
+    assert not together.broken
 
 
 async def test_two_tools_of_one_name_are_refused() -> None:

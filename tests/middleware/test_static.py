@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -334,13 +333,14 @@ class TestFailures:
                         await asyncio.sleep(0.1)
                     except asyncio.CancelledError:
                         continue
+                finished.append(True)
                 return []
 
+        finished: list[bool] = []
         rag = static(Stubborn(), timeout_s=0.2)
-        started = time.monotonic()
 
         assert await rag.hint(rag.start_turn("hello")) is None
-        assert time.monotonic() - started < 1
+        assert not finished
 
     async def test_strict_mode_raises_the_error(self) -> None:
         """Ours as it is, others wrapped from the original and without secrets."""

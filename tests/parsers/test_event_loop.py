@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from agent_rag import Section
 from agent_rag.chunkers import AutoChunker
 from agent_rag.parsers import HTMLParser, JSONParser, parse_text, parser_for
 from agent_rag.parsers.file import is_large
+from agent_rag.testing.loop import longest_block
 
 from .samples import zip_of
 
@@ -45,19 +44,6 @@ def quiet_heap() -> Iterator[None]:
     gc.unfreeze()
 
 
-async def _longest_block(work: Callable[[], Awaitable[object]]) -> float:
-    """Seconds of CPU that this process takes between two turns of the loop, at most: other processes do not count."""
-    worst = 0.0
-    task = asyncio.ensure_future(work())
-    last = time.process_time()
-    while not task.done():
-        await asyncio.sleep(0.001)
-        now = time.process_time()
-        worst, last = max(worst, now - last), now
-    await task
-    return worst
-
-
 @pytest.mark.usefixtures("quiet_heap")
 @pytest.mark.parametrize(("name", "make"), [("a.json", _json), ("a.md", _markdown), ("a.html", _html)])
 async def test_a_large_file_does_not_stop_the_loop(name: str, make: Callable[[], bytes]) -> None:
@@ -69,8 +55,8 @@ async def test_a_large_file_does_not_stop_the_loop(name: str, make: Callable[[],
         sections.extend(await parser_for(name).parse(data, name))
 
     await parser_for(name).parse(data, name)  # the first call starts the worker
-    parsing_s = await _longest_block(parse)
-    chunking_s = await _longest_block(lambda: AutoChunker().chunk(sections))
+    parsing_s = await longest_block(parse())
+    chunking_s = await longest_block(AutoChunker().chunk(sections))
 
     assert len(data) > 3_000_000
     assert parsing_s < 0.05

@@ -8,7 +8,6 @@ import gc
 import json
 import time
 import zipfile
-from collections.abc import Coroutine
 from decimal import Decimal
 from io import BytesIO
 from typing import Any
@@ -26,6 +25,7 @@ from agent_rag.errors import EncryptedFileError, ParseError, ParseLimitError, Un
 from agent_rag.parsers import ExcelParser
 from agent_rag.parsers.office.sheets.cells import DateFormats, date_text, number_text
 from agent_rag.parsers.office.sheets.error_cells import error_cells
+from agent_rag.testing.loop import longest_block
 
 from ..shared import needs_shared
 from .native_workbooks import ods_with_errors, xls_with_errors, xlsb_with_errors
@@ -178,17 +178,6 @@ class TestValues:
 
 def _count() -> int:
     return sum(n % 3 for n in range(3_000_000))
-
-
-async def _longest_turn(work: Coroutine[Any, Any, Any]) -> float:
-    task = asyncio.create_task(work)
-    longest = 0.0
-    while not task.done():
-        started = time.perf_counter()
-        await asyncio.sleep(0.001)
-        longest = max(longest, time.perf_counter() - started)
-    assert await task
-    return longest
 
 
 _VALUE = st.one_of(
@@ -403,8 +392,8 @@ class TestFiles:
         gc.collect()  # openpyxl's cells
 
         for _ in range(10):
-            noise = await _longest_turn(asyncio.to_thread(_count))
-            longest = await _longest_turn(ExcelParser().parse(data, "a.xlsx"))
+            noise = await longest_block(asyncio.to_thread(_count))
+            longest = await longest_block(ExcelParser().parse(data, "a.xlsx"))
             if longest - noise < 0.05:
                 break
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
 from ...documents import VectorRecord
 from ...stores.base import VectorStoreBase
+from ..loop import longest_block
 from ..records import record
 from .base import DIMENSIONS, EAST, NORTH, MakeStore, StoreFixtures, ids, when
 
@@ -89,43 +89,17 @@ class StoreDurability(StoreFixtures):
             records = [_wide(n, f"{n} {text}") for n in range(1_000)]
             await store.create_collection(name, 256)
 
-            async with _LongestPause() as idle:
-                await asyncio.sleep(0.2)
-            async with _LongestPause() as longest:
-                await store.insert(name, records)
-                await store.search(name, records[0].vector, 10)
-            pauses.append(longest.seconds - idle.seconds)
+            pauses.append(await longest_block(_write_and_search(store, name, records)))
             await store.delete_collection(name)
 
         assert min(pauses) <= self.max_loop_pause_s, pauses
 
 
+async def _write_and_search(store: VectorStoreBase, collection: str, records: list[VectorRecord]) -> None:
+    await store.insert(collection, records)
+    await store.search(collection, records[0].vector, 10)
+
+
 def _wide(number: int, text: str) -> VectorRecord:
     vector = [1.0 / (1 + (number * 31 + axis) % 97) for axis in range(256)]
     return record(f"d{number // 10:03}", number % 10, text, vector=vector)
-
-
-class _LongestPause:
-    """Measures how long the event loop stood still at most: a task that asks to run every millisecond."""
-
-    seconds = 0.0
-
-    async def __aenter__(self) -> _LongestPause:
-        self._task = asyncio.create_task(self._watch())
-        await asyncio.sleep(0.01)
-        self.seconds = 0.0
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.sleep(0.002)
-        self._task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await self._task
-
-    async def _watch(self) -> None:
-        last = time.perf_counter()
-        while True:
-            await asyncio.sleep(0.001)
-            now = time.perf_counter()
-            self.seconds = max(self.seconds, now - last - 0.001)
-            last = now
