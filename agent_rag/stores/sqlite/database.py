@@ -61,13 +61,19 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection within a transaction, which shows one state from its first statement on."""
+        with self.connected() as connection:
+            connection.execute("begin")
+            yield connection
+
+    @contextmanager
+    def connected(self) -> Iterator[sqlite3.Connection]:
+        """A connection that no other thread uses meanwhile, in no transaction."""
         self._check()
         with translated(self.files.path):
             try:
                 connection = self._idle.pop()
             except IndexError:
                 connection = self._connect()
-            connection.execute("begin")
             try:
                 yield connection
             finally:

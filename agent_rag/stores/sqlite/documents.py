@@ -38,6 +38,11 @@ class Document(NamedTuple):
         return self.scope, self.id
 
     @property
+    def room(self) -> int:
+        """Numbers that it takes; one without chunks, too, has a number."""
+        return max(1, self.size)
+
+    @property
     def chunk_indexes(self) -> npt.NDArray[np.uint32]:
         """Index of each chunk, by place, ascending."""
         return np.arange(self.size, dtype=np.uint32) if self.indexes is None else np.frombuffer(self.indexes, "<u4")

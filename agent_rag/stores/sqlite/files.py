@@ -36,11 +36,6 @@ class Files:
     def gate(self) -> Path:
         return self.beside("-gate")
 
-    @property
-    def own(self) -> list[Path]:
-        """What this package puts beside the database."""
-        return [self.beside(suffix) for suffix in ("-gate", "-writer", "-seq", "-spare")]
-
     # --- how far the store has come ---
 
     def write_sequence(self, sequence: int, store_id: bytes) -> None:
@@ -104,8 +99,16 @@ class Files:
         except OSError:
             return None
 
+    def bytes(self) -> int:
+        """Size of the database and its WAL."""
+        return _size(self.path) + self.wal_bytes()
+
     def wal_bytes(self) -> int:
-        try:
-            return self.wal.stat().st_size
-        except OSError:
-            return 0
+        return _size(self.wal)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -59,6 +59,20 @@ def merge_some(transaction: Transaction, connection: sqlite3.Connection, name: s
     collection = Collection.load(connection, name)
     if collection is not None and (chosen := due(connection, collection)):
         merge(transaction, connection, collection, chosen)
+
+
+def groups(connection: sqlite3.Connection, segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+    """All segments in neighbours that fill one together."""
+    group: list[Segment] = []
+    size = 0
+    for segment, count in zip(segments, _living(connection, segments), strict=True):
+        if group and size + count > _MERGED_CHUNKS:
+            yield group
+            group, size = [], 0
+        group.append(segment)
+        size += count
+    if group:
+        yield group
 
 
 def merge(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...documents import DocumentSummary, VectorRecord
+from ...documents import Chunk, DocumentSummary, VectorRecord
 from ...filters.plan import index_metadata
 from ...retrieval.lexical import tokenize
 from ..engine.records import Matrix
@@ -78,22 +78,26 @@ def prepare_batch(documents: Iterable[DocumentSummary], records: Sequence[Vector
         ordered += own
         places += range(place, place + len(own))
         place += document.room
-    blocks = _index(prepared, [records[row] for row in ordered], places)
+    words, blocks = index_chunks([records[row].chunk for row in ordered], places)
+    at = 0
+    for document in prepared:
+        document.lengths[:] = words[at : at + len(document.indexes)]
+        at += len(document.indexes)
     return Batch(prepared, blocks)
 
 
-def _index(documents: Sequence[NewDocument], records: Sequence[VectorRecord], places: Sequence[int]) -> list[Block]:
-    """Blocks of the words, filter tokens and numbers of all chunks; fills in the documents' lengths."""
-    words = [tokenize(record.chunk.indexed_text) for record in records]
-    metadata = [index_metadata(record.chunk.metadata) for record in records]
-    at = 0
-    for document in documents:
-        size = len(document.indexes)
-        document.lengths[:] = [len(some) for some in words[at : at + size]]
-        at += size
+def index_chunks(chunks: Sequence[Chunk], places: Sequence[int]) -> tuple[list[int], list[Block]]:
+    """Number of tokens of each chunk, and blocks of their words, filter tokens and numbers.
+
+    Args:
+        places: Number of each chunk, ascending, from the segment's base.
+    """
+    words = [tokenize(chunk.indexed_text) for chunk in chunks]
+    metadata = [index_metadata(chunk.metadata) for chunk in chunks]
     tokens = [[*some, *indexed.tokens] for some, indexed in zip(words, metadata, strict=True)]
     numbers = collect_numbers((place, indexed.numbers) for place, indexed in zip(places, metadata, strict=True))
-    return [*count_tokens(tokens, places).blocks(TOKENS), *numbers.blocks(NUMBERS)]
+    blocks = [*count_tokens(tokens, places).blocks(TOKENS), *numbers.blocks(NUMBERS)]
+    return [len(some) for some in words], blocks
 
 
 def as_stored(matrix: Matrix, distance: str) -> Matrix:

@@ -20,8 +20,9 @@ from ..engine.driver import run_steps
 from ..engine.merging import Name
 from ..engine.records import closed_store, collection_name, existing, prepare_replace, unique_ids
 from ..native import NativeStoreBase
-from . import documents, jobs
+from . import documents, jobs, maintenance
 from .database import Database
+from .maintenance import CheckReport, CompactReport
 from .prepare import Batch, as_stored, prepare_batch
 from .reader import Reader
 from .schema import Collection, check_collections
@@ -373,6 +374,23 @@ class SQLiteStore(NativeStoreBase):
             return f"{len(names)} collections" + (f", read-only: {database.read_only}" if database.read_only else "")
 
         return StoreHealth(ok=True, detail=await self._read(read), facts={"sqlite": sqlite3.sqlite_version})
+
+    # --- maintenance ---
+
+    async def check(self) -> CheckReport:
+        """Read everything: SQLite's own test, checksums of all rows, totals. Others go on reading and writing."""
+        return await self._read(maintenance.check)
+
+    async def backup(self, path: str | Path) -> None:
+        """Copy the store as it is at this moment into one new file, also while others write.
+
+        Raises: ConfigurationError: the file is there already.
+        """
+        await self._read(lambda database: maintenance.backup(database, path))
+
+    async def compact(self) -> CompactReport:
+        """Give the room of what was deleted back to the disk. Writers wait meanwhile; a few seconds a gigabyte."""
+        return await self._write(maintenance.compact)
 
     # --- running ---
 
