@@ -12,8 +12,8 @@ from agent_rag import (
     ExtractiveChatModel,
     KnowledgeBase,
     LocalEmbeddingModel,
+    MemoryStore,
     OpenAIChatModel,
-    QdrantStore,
     RAGMiddleware,
     TextBlock,
 )
@@ -38,7 +38,7 @@ def report(event: object) -> None:
 
 async def main() -> None:
     model: ChatModel = OpenAIChatModel() if os.environ.get("OPENAI_MODEL") else ExtractiveChatModel()
-    async with QdrantStore(location=":memory:") as store:
+    async with MemoryStore() as store:
         museum = KnowledgeBase("museum", "Visiting the museum.", LocalEmbeddingModel(), store, "museum")
         for source, text in FACTS.items():
             chunk = Chunk(content=TextBlock(text=text), source=source, chunk_index=0, total_chunks=1)

@@ -7,11 +7,11 @@ Run it with ``scripts/demo``. It needs no key and no network: the embedding mode
 import asyncio
 from pathlib import Path
 
-from agent_rag import ExtractiveChatModel, KnowledgeBase, LocalEmbeddingModel, QdrantStore, RAGMiddleware, ingest
+from agent_rag import ExtractiveChatModel, KnowledgeBase, LocalEmbeddingModel, RAGMiddleware, SQLiteStore, ingest
 from agent_rag.middleware.loop import run_agent
 
 HANDBOOK = Path(__file__).parent / "handbook"
-STORE = Path(".agent-rag/demo")
+STORE = Path(".agent-rag/demo.db")
 QUESTIONS = (
     "What torque do the screws of the mains terminals need on a Lumo?",  # in a PDF
     "Who owns the brazing robot project in Ostrava?",  # in a workbook
@@ -20,7 +20,7 @@ QUESTIONS = (
 
 
 async def main() -> None:
-    async with QdrantStore(path=STORE) as store:
+    async with SQLiteStore(STORE) as store:
         kb = KnowledgeBase("handbook", "The company handbook.", LocalEmbeddingModel(), store, "handbook")
 
         print(f"1. Ingest {HANDBOOK.name}/")

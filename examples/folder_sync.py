@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from agent_rag import DirectorySource, KnowledgeBase, LocalEmbeddingModel, QdrantStore, sync
+from agent_rag import DirectorySource, KnowledgeBase, LocalEmbeddingModel, SQLiteStore, sync
 from agent_rag.events import Event, LoadProgress
 
 
@@ -14,7 +14,7 @@ def show(event: Event) -> None:
 
 
 async def main(folder: Path, store_path: Path) -> int:
-    async with QdrantStore(path=store_path) as store:
+    async with SQLiteStore(store_path) as store:
         kb = KnowledgeBase("docs", f"Files of {folder.name}.", LocalEmbeddingModel(), store, "docs")
         source = DirectorySource(folder, exclude=["drafts/**"], metadata={"origin": folder.name})
         report = await sync(kb, source, on_event=show)
@@ -25,5 +25,5 @@ async def main(folder: Path, store_path: Path) -> int:
 
 
 if __name__ == "__main__":
-    arguments = sys.argv[1:] or ["examples/handbook", ".agent-rag/folder"]
+    arguments = sys.argv[1:] or ["examples/handbook", ".agent-rag/folder.db"]
     sys.exit(asyncio.run(main(Path(arguments[0]), Path(arguments[1]))))

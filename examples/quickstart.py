@@ -2,11 +2,11 @@
 
 import asyncio
 
-from agent_rag import KnowledgeBase, LocalEmbeddingModel, QdrantStore, ingest
+from agent_rag import KnowledgeBase, LocalEmbeddingModel, MemoryStore, ingest
 
 
 async def main() -> None:
-    async with QdrantStore(location=":memory:") as store:
+    async with MemoryStore() as store:
         kb = KnowledgeBase("handbook", "The company handbook.", LocalEmbeddingModel(), store, "handbook")
         print(await ingest(kb, "examples/handbook"))
         for hit in await kb.search("What torque do the screws of the mains terminals need?", top_k=3):

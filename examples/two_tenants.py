@@ -2,12 +2,12 @@
 
 import asyncio
 
-from agent_rag import KnowledgeBase, LocalEmbeddingModel, QdrantStore, RecursiveChunker
+from agent_rag import KnowledgeBase, LocalEmbeddingModel, MemoryStore, RecursiveChunker
 from agent_rag.documents import text_section
 
 
 async def main() -> None:
-    async with QdrantStore(location=":memory:") as store:
+    async with MemoryStore() as store:
 
         def knowledge_of(tenant: str) -> KnowledgeBase:
             return KnowledgeBase(

@@ -78,7 +78,7 @@ def test_failures_set_the_exit_code(files: Path) -> None:
         (["search", "x", "--mode", "psychic"], 1, "use hybrid, semantic or keyword"),
         (["list", "--store", "nosuch:thing"], 1, "unknown scheme 'nosuch'"),
         (["list", "--config", "missing.toml"], 1, "missing.toml does not exist"),
-        (["copy", "memory:", "memory:"], 2, "names no collection"),
+        (["copy", "memory:", "memory:#x"], 2, "add #COLLECTION there"),
         (["copy", "memory:#x", "memory:"], 1, "there is no collection 'x'"),
     ],
 )
@@ -150,6 +150,54 @@ def test_copy_moves_a_collection(files: Path) -> None:
 
     assert (report["documents"], report["chunks"]) == (2, 2)
     assert hit["document_id"] == "gateway.md"
+
+
+def test_copy_without_a_collection_takes_all(files: Path) -> None:
+    """Every collection goes under its own name; renaming needs one."""
+    run("ingest", "docs", "--store", "qdrant:one", "-k", "a")
+    run("ingest", "docs/gateway.md", "--store", "qdrant:one", "-k", "b")
+
+    report = run_json("copy", "qdrant:one", "sqlite:two.db")
+
+    assert (report["documents"], report["chunks"]) == (3, 3)
+    assert len(run_json("list", "--store", "two.db", "-k", "a")) == 2
+    assert run("copy", "qdrant:one", "sqlite:two.db#c").exit_code == 2
+
+
+def test_check_backup_and_compact(files: Path) -> None:
+    """A backup is a store; a damaged one is told by its exit code; deleted text is gone from the compacted file."""
+    run("ingest", "docs")
+
+    checked = run_json("check")
+    copied = run_json("backup", "copy.db")
+    run("delete", "gateway.md")
+    compacted = run_json("compact")
+    left = subprocess.run(["grep", "-c", "thirty seconds", ".agent-rag/store.db"], capture_output=True, text=True)
+
+    assert (checked["documents"], checked["problems"], checked["ok"]) == (2, [], True)
+    assert copied["bytes"] == (files / "copy.db").stat().st_size
+    assert compacted["settled"]
+    assert left.stdout == "0\n"
+    assert len(run_json("list", "--store", "sqlite:copy.db")) == 2
+    assert run("backup", "copy.db").exit_code == 1
+    assert run("check", "--store", "nowhere.db").exit_code == 1
+    assert run("check", "--store", "memory:").exit_code == 2
+
+
+def test_a_former_default_store_is_named(files: Path) -> None:
+    """Where only the Qdrant folder of an earlier version is, a line says how to take it over; not once that is done."""
+    run("ingest", "docs", "--store", "qdrant:.agent-rag/store")
+
+    first = run("list")
+    (files / ".agent-rag/store.db").unlink()
+    for name in (files / ".agent-rag").glob("store.db-*"):
+        name.unlink()
+    run("copy", "qdrant:.agent-rag/store", "sqlite:.agent-rag/store.db")
+    second = run("list")
+
+    assert "agent-rag copy qdrant:.agent-rag/store sqlite:.agent-rag/store.db" in first.stderr
+    assert second.stderr == ""
+    assert "gateway.md" in second.stdout
 
 
 def test_doctor_tells_what_is_here(files: Path) -> None:
@@ -225,7 +273,7 @@ def test_an_interrupted_ingest_can_be_run_again(files: Path) -> None:
     )
     command = [sys.executable, "-c", program, "ingest", "docs", "--json"]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not (files / ".agent-rag/store").is_dir():
+    while not (files / ".agent-rag/store.db").exists():
         time.sleep(0.05)
     time.sleep(1.0)
 

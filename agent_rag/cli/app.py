@@ -1,4 +1,4 @@
-"""The command ``agent-rag``: ingest, sync, search, ask, list, delete, copy, mcp and doctor.
+"""The command ``agent-rag``: ingest, sync, search, ask, list, delete, copy, check, backup, compact, mcp and doctor.
 
 Exit codes: 0 done; 1 something failed (the output says what); 2 wrong usage, or nothing to do; 3 the embedding provider
 refuses or is away, so that nothing further can be done; 130 interrupted.
@@ -16,16 +16,27 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from .._util.extras import DISTRIBUTION
-from ..config.settings import KnowledgeBaseSettings, Settings, knowledge_base_from, load_settings, open_store
+from ..config.settings import (
+    KnowledgeBaseSettings,
+    Settings,
+    former_store_note,
+    knowledge_base_from,
+    load_settings,
+    open_store,
+)
 from ..errors import AgentRAGError, EmbeddingError, redact
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..sources import SourceBase
 from . import output as console
+
+if TYPE_CHECKING:
+    from ..stores.base import VectorStoreBase
+    from ..stores.sqlite import SQLiteStore
 
 app = typer.Typer(
     name="agent-rag",
@@ -42,7 +53,7 @@ Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="Configuration file; default: agent-rag.toml in this folder.")
 ]
 StoreURI = Annotated[
-    str | None, typer.Option("--store", "-s", help="Store URI instead of the configured one, such as qdrant:FOLDER.")
+    str | None, typer.Option("--store", "-s", help="Store URI instead of the configured one, such as sqlite:FILE.db.")
 ]
 Include = Annotated[list[str] | None, typer.Option("--include", help="Pattern as in .gitignore; may be repeated.")]
 Exclude = Annotated[list[str] | None, typer.Option("--exclude", help="Pattern as in .gitignore; may be repeated.")]
@@ -243,29 +254,76 @@ def delete(
 
 @app.command()
 def copy(
-    source: Annotated[str, typer.Argument(help="Store URI with #COLLECTION, such as qdrant:FOLDER#handbook.")],
+    source: Annotated[
+        str, typer.Argument(help="Store URI, such as qdrant:FOLDER; with #COLLECTION for one of its collections.")
+    ],
     target: Annotated[str, typer.Argument(help="Store URI, with #COLLECTION to rename it.")],
     as_json: AsJSON = False,
 ) -> None:
-    """Copy a collection to another store without embedding again. Documents in the target are replaced."""
+    """Copy collections to another store without embedding again. Documents in the target are replaced."""
 
     async def work() -> None:
-        from ..stores.copy import copy_collection
+        from ..stores.copy import CopyReport, copy_collection
         from ..stores.uri import store_from_uri
 
         from_uri, _, collection = source.partition("#")
         to_uri, _, renamed = target.partition("#")
-        if not collection:
-            _stop(f"{redact(source)!r} names no collection; add #COLLECTION", as_json)
+        if renamed and not collection:
+            _stop(f"{redact(target)!r} names a collection, {redact(source)!r} none; add #COLLECTION there", as_json)
         old = store_from_uri(from_uri)
         # An embedded folder can be opened only once; blocks of one store may be nested.
         new = old if to_uri == from_uri else store_from_uri(to_uri)
         async with old, new:
-            with console.progress("copy", quiet=as_json) as advance:
-                report = await copy_collection(old, collection, new, renamed or collection, on_progress=advance)
+            report = CopyReport()
+            for name in [collection] if collection else await _collections(old, as_json):
+                with console.progress(f"copy {name}", quiet=as_json) as advance:
+                    one = await copy_collection(old, name, new, renamed or name, on_progress=advance)
+                report.documents += one.documents
+                report.chunks += one.chunks
+                report.seconds += one.seconds
         console.show_copied(report, as_json=as_json)
 
     _guarded(work, as_json)
+
+
+@app.command()
+def check(kb: Base = None, config: Config = None, store: StoreURI = None, as_json: AsJSON = False) -> None:
+    """Read and test everything that a SQLite store holds. Exit code 1 when something is damaged."""
+
+    async def work(file: SQLiteStore) -> None:
+        report = await file.check()
+        console.show_check(report, as_json=as_json)
+        if not report.ok:
+            raise typer.Exit(1)
+
+    _with_file(work, kb, config, store, as_json)
+
+
+@app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(help="New file for the copy.")],
+    kb: Base = None,
+    config: Config = None,
+    store: StoreURI = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Copy a SQLite store into one new file, also while others write to it."""
+
+    async def work(opened: SQLiteStore) -> None:
+        await opened.backup(file)
+        console.show_backup(file, as_json=as_json)
+
+    _with_file(work, kb, config, store, as_json)
+
+
+@app.command()
+def compact(kb: Base = None, config: Config = None, store: StoreURI = None, as_json: AsJSON = False) -> None:
+    """Give the room of what was deleted from a SQLite store back to the disk."""
+
+    async def work(file: SQLiteStore) -> None:
+        console.show_compacted(await file.compact(), as_json=as_json)
+
+    _with_file(work, kb, config, store, as_json)
 
 
 @app.command()
@@ -300,6 +358,8 @@ def mcp(
             bases = []
             for name in names:
                 chosen, found = settings.choose(name)
+                if note := former_store_note(found):
+                    typer.echo(f"agent-rag: {note}", err=True)
                 if found.store not in stores:  # an embedded folder can be opened only once
                     stores[found.store] = await stack.enter_async_context(open_store(found, folder=settings.folder))
                 bases.append(knowledge_base_from(chosen, found, stores[found.store]))
@@ -411,6 +471,38 @@ def _run(
     _guarded(opened, as_json)
 
 
+def _with_file(
+    work: Callable[[SQLiteStore], Awaitable[None]],
+    name: str | None,
+    config: Path | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Open the chosen store, one that is there, and do `work` with it."""
+
+    async def opened() -> None:
+        from ..stores.sqlite import SQLiteStore
+
+        _, settings, folder = _chosen(load_settings(config), name, store)
+        file = open_store(settings, folder=folder)
+        if not isinstance(file, SQLiteStore):
+            _stop(f"the store is a {type(file).__name__}; its engine has tools of its own for this", as_json)
+        if not file.path.exists():
+            _stop(f"{file.path} does not exist", as_json, code=1)
+        async with file:
+            await work(file)
+
+    _guarded(opened, as_json)
+
+
+async def _collections(store: VectorStoreBase, as_json: bool) -> list[str]:
+    from ..stores.native import NativeStoreBase
+
+    if not isinstance(store, NativeStoreBase):
+        _stop(f"{type(store).__name__} cannot list its collections; name one with #COLLECTION", as_json)
+    return await store.list_collections()
+
+
 def _chosen(settings: Settings, name: str | None, store: str | None) -> tuple[str, KnowledgeBaseSettings, Path | None]:
     if store is not None and name is not None and name not in settings.knowledge_bases:
         return name, KnowledgeBaseSettings(store=store), None
@@ -422,6 +514,8 @@ def _chosen(settings: Settings, name: str | None, store: str | None) -> tuple[st
 
 @contextlib.asynccontextmanager
 async def _entered(name: str, settings: KnowledgeBaseSettings, folder: Path | None) -> AsyncIterator[KnowledgeBase]:
+    if note := former_store_note(settings):
+        typer.echo(f"agent-rag: {note}", err=True)
     async with open_store(settings, folder=folder) as opened:
         yield knowledge_base_from(name, settings, opened)
 

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import platform
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from typing import Literal
 
@@ -34,6 +35,7 @@ async def diagnose(settings: Settings) -> list[Finding]:
     """Look at the interpreter, the packages, the extras, the programs, the keys and the configured stores."""
     findings = [
         Finding(kind="system", name="python", ok=True, detail=platform.python_version()),
+        Finding(kind="system", name="sqlite", ok=True, detail=sqlite3.sqlite_version),
         *_packages(),
         *_extras(),
         _program("tesseract", "OCR of scanned pages and images: apt-get install tesseract-ocr"),

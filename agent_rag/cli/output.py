@@ -20,8 +20,11 @@ from ..events import Event, LoadProgress
 from ..middleware.core.citation import location_of, place_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..ingestion.report import IngestReport
     from ..stores.copy import CopyReport
+    from ..stores.sqlite.maintenance import CheckReport, CompactReport
     from .ask import Answer
     from .doctor import Finding
 
@@ -122,6 +125,36 @@ def show_copied(report: CopyReport, *, as_json: bool) -> None:
         show_json(report)
         return
     _console().print(f"copied {report.documents} documents, {report.chunks} chunks in {report.seconds:.1f} s")
+
+
+def show_check(report: CheckReport, *, as_json: bool) -> None:
+    """What was read, and a line for each problem."""
+    if as_json:
+        show_json({**report.model_dump(mode="json"), "ok": report.ok})
+        return
+    for problem in report.problems:
+        _console().print(_text(problem, style="red"), soft_wrap=True)
+    state = "all is well" if report.ok else f"{len(report.problems)} problems"
+    _console().print(f"{report.collections} collections, {report.documents} documents, {report.chunks} chunks: {state}")
+
+
+def show_backup(file: Path, *, as_json: bool) -> None:
+    """Where the copy is, and its size."""
+    size = file.stat().st_size
+    if as_json:
+        show_json({"file": str(file), "bytes": size})
+        return
+    _console().print(_text(f"copied to {file}, {size:,} bytes"), soft_wrap=True)
+
+
+def show_compacted(report: CompactReport, *, as_json: bool) -> None:
+    """Size before and after."""
+    if as_json:
+        show_json(report)
+        return
+    _console().print(f"{report.bytes_before:,} bytes before, {report.bytes_after:,} now", highlight=False)
+    if not report.settled:
+        _console().print("another process is reading an older state; deleted text goes from the WAL when it ends")
 
 
 def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:

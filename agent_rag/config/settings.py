@@ -16,7 +16,9 @@ from ..stores.base import VectorStoreBase
 from ..stores.uri import store_from_uri
 
 CONFIG_NAME = "agent-rag.toml"
-DEFAULT_STORE = "qdrant:.agent-rag/store"
+DEFAULT_STORE = "sqlite:.agent-rag/store.db"
+FORMER_STORE = ".agent-rag/store"
+"""Folder of the default store of version 0.1, an embedded Qdrant."""
 
 
 class KnowledgeBaseSettings(BaseModel):
@@ -94,10 +96,23 @@ def open_store(settings: KnowledgeBaseSettings, *, folder: Path | None = None) -
     if "store" not in settings.model_fields_set:
         uri = os.environ.get("AGENT_RAG_STORE", uri)
     scheme, colon, rest = uri.partition(":")
-    embedded = colon and scheme in ("qdrant", "milvus", "postgresql+embedded") and not rest.startswith((":", "//"))
+    embedded = (
+        colon and scheme in ("sqlite", "qdrant", "milvus", "postgresql+embedded") and not rest.startswith((":", "//"))
+    )
     if folder is not None and embedded and "store" in settings.model_fields_set:
         uri = f"{scheme}:{folder / rest}"
     return store_from_uri(uri)
+
+
+def former_store_note(settings: KnowledgeBaseSettings) -> str | None:
+    """One line where the default store is new and one of an earlier version lies beside it; else None."""
+    default = "store" not in settings.model_fields_set and "AGENT_RAG_STORE" not in os.environ
+    if not default or Path(DEFAULT_STORE.partition(":")[2]).exists() or not Path(FORMER_STORE).is_dir():
+        return None
+    return (
+        f"{FORMER_STORE} is a Qdrant store of an earlier version; take it over with: "
+        f"agent-rag copy qdrant:{FORMER_STORE} {DEFAULT_STORE}"
+    )
 
 
 def embedding_model_from(name: str, dimensions: int | None = None) -> EmbeddingModelBase | None:

@@ -20,7 +20,7 @@ from agent_framework import (
     InMemoryHistoryProvider,
 )
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, TextBlock
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, TextBlock
 from agent_rag.middleware.agent_framework import RAGContextProvider
 
 QUESTION = "How long is the warranty of the heat pump?"
@@ -43,7 +43,7 @@ class ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, ScriptedRaw):
 
 
 async def main() -> None:
-    async with QdrantStore(location=":memory:") as store:
+    async with MemoryStore() as store:
         knowledge = KnowledgeBase("products", "Manuals and terms.", LocalEmbeddingModel(), store, "products")
         texts = {
             "warranty.md": "The warranty of the heat pump lasts five years.",

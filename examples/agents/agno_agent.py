@@ -14,7 +14,7 @@ from agno.agent import Agent
 from agno.models.base import Model
 from agno.models.response import ModelResponse
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, RAGMiddleware, TextBlock
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, RAGMiddleware, TextBlock
 from agent_rag.middleware.agno import attach
 from agent_rag.middleware.core.events import HintEvent
 
@@ -48,7 +48,7 @@ def show(event: object) -> None:
 
 
 async def main() -> None:
-    async with QdrantStore(location=":memory:") as store:
+    async with MemoryStore() as store:
         knowledge = KnowledgeBase("products", "Manuals and terms.", LocalEmbeddingModel(), store, "products")
         texts = {
             "warranty.md": "The warranty of the heat pump lasts five years.",

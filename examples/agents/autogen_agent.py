@@ -13,7 +13,7 @@ from autogen_agentchat.messages import MemoryQueryEvent
 from autogen_core import FunctionCall
 from autogen_core.models import ChatCompletionClient, CreateResult, ModelInfo, RequestUsage
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, RAGMiddleware, TextBlock
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, RAGMiddleware, TextBlock
 from agent_rag.middleware.autogen import rag_options
 
 QUESTION = "How long is the warranty of the heat pump?"
@@ -54,7 +54,7 @@ class Scripted(ChatCompletionClient):
 
 
 async def main() -> None:
-    async with QdrantStore(location=":memory:") as store:
+    async with MemoryStore() as store:
         knowledge = KnowledgeBase("products", "Manuals and terms.", LocalEmbeddingModel(), store, "products")
         texts = {
             "warranty.md": "The warranty of the heat pump lasts five years.",

@@ -16,7 +16,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from crewai import Agent, BaseLLM, Crew, Task
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, RAGMiddleware, TextBlock
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, RAGMiddleware, TextBlock
 from agent_rag._util.sync import run_sync
 from agent_rag.middleware.core.events import HintEvent
 from agent_rag.middleware.crewai import attach, citations
@@ -42,7 +42,7 @@ def show(event: object) -> None:
         print(f"hint: {[citation.source for citation in event.citations]}")
 
 
-async def fill(store: QdrantStore) -> KnowledgeBase:
+async def fill(store: MemoryStore) -> KnowledgeBase:
     await store.__aenter__()
     knowledge = KnowledgeBase("products", "Manuals and terms.", LocalEmbeddingModel(), store, "products")
     texts = {
@@ -56,7 +56,7 @@ async def fill(store: QdrantStore) -> KnowledgeBase:
 
 
 def main() -> None:
-    store = QdrantStore(location=":memory:")
+    store = MemoryStore()
     # Tools of CrewAI are synchronous: all searches, and so the store too, live in one background loop.
     knowledge = run_sync(fill(store))
 

@@ -11,7 +11,7 @@ from haystack.components.agents import Agent
 from haystack.components.generators.chat import MockChatGenerator
 from haystack.dataclasses import ChatMessage, ToolCall
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, RAGMiddleware, TextBlock
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, RAGMiddleware, TextBlock
 from agent_rag.middleware.core.events import HintEvent
 from agent_rag.middleware.haystack import rag_options
 
@@ -28,7 +28,7 @@ def show(event: object) -> None:
 
 
 async def main() -> None:
-    async with QdrantStore(location=":memory:") as store:
+    async with MemoryStore() as store:
         knowledge = KnowledgeBase("products", "Manuals and terms.", LocalEmbeddingModel(), store, "products")
         texts = {
             "warranty.md": "The warranty of the heat pump lasts five years.",

@@ -11,7 +11,7 @@ from typing import Any
 from agents import Agent, Model, ModelResponse, SQLiteSession, ToolCallOutputItem, Usage, set_tracing_disabled
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, TextBlock
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, TextBlock
 from agent_rag.middleware.core.events import HintEvent
 from agent_rag.middleware.openai_agents import RAGMiddleware, attach
 
@@ -44,7 +44,7 @@ def show(event: object) -> None:
 
 async def main() -> None:
     set_tracing_disabled(True)
-    async with QdrantStore(location=":memory:") as store:
+    async with MemoryStore() as store:
         knowledge = KnowledgeBase("products", "Manuals and terms.", LocalEmbeddingModel(), store, "products")
         texts = {
             "warranty.md": "The warranty of the heat pump lasts five years.",

@@ -13,7 +13,7 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ToolReturnPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, TextBlock
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, TextBlock
 from agent_rag.middleware.pydantic_ai import RAGHintEvent, RAGMiddleware
 
 QUESTION = "How long is the warranty of the heat pump?"
@@ -29,7 +29,7 @@ async def scripted(messages: list[Any], info: Any) -> AsyncIterator[Any]:
 
 
 async def main() -> None:
-    async with QdrantStore(location=":memory:") as store:
+    async with MemoryStore() as store:
         knowledge = KnowledgeBase("products", "Manuals and terms.", LocalEmbeddingModel(), store, "products")
         texts = {
             "warranty.md": "The warranty of the heat pump lasts five years.",

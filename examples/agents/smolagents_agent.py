@@ -10,7 +10,7 @@ from typing import Any
 from smolagents import Model, ToolCallingAgent
 from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, RAGMiddleware, TextBlock
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, RAGMiddleware, TextBlock
 from agent_rag._util.sync import run_sync
 from agent_rag.middleware.core.events import HintEvent
 from agent_rag.middleware.smolagents import attach, citations
@@ -39,7 +39,7 @@ def show(event: object) -> None:
         print(f"hint: {[citation.source for citation in event.citations]}")
 
 
-async def fill(store: QdrantStore) -> KnowledgeBase:
+async def fill(store: MemoryStore) -> KnowledgeBase:
     await store.__aenter__()
     knowledge = KnowledgeBase("products", "Manuals and terms.", LocalEmbeddingModel(), store, "products")
     texts = {
@@ -53,7 +53,7 @@ async def fill(store: QdrantStore) -> KnowledgeBase:
 
 
 def main() -> None:
-    store = QdrantStore(location=":memory:")
+    store = MemoryStore()
     # smolagents is synchronous: all searches, and so the store too, live in one background loop.
     knowledge = run_sync(fill(store))
 

@@ -13,7 +13,7 @@ from typing import Any
 from strands import Agent
 from strands.models import Model
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, QdrantStore, TextBlock
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, TextBlock
 from agent_rag.middleware.strands import RAGPlugin
 
 QUESTION = "How long is the warranty of the heat pump?"
@@ -44,7 +44,7 @@ class ScriptedModel(Model):
 
 
 async def main() -> None:
-    async with QdrantStore(location=":memory:") as store:
+    async with MemoryStore() as store:
         knowledge = KnowledgeBase("products", "Manuals and terms.", LocalEmbeddingModel(), store, "products")
         texts = {
             "warranty.md": "The warranty of the heat pump lasts five years.",
