@@ -5,8 +5,8 @@
     file -> parser -> Section -> chunker -> Chunk -> embedding model -> VectorRecord -> store
     query -> middleware -> KnowledgeBase -> store: keyword and semantic search -> VectorSearchResult -> citations
 
-Every public name of day one is here and is imported when first used, so importing this package loads no parser, no
-store client and no framework.
+What README, docs, examples and the seeds import from here is here, each folder has the rest. Names are imported when
+first used, so importing this package loads no parser, no store client and no framework.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import agent_rag
 from tests.shared import ROOT
 
 _BLOCK = re.compile(r"(<!-- not run: [^\n]+ -->\n)?```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -75,9 +76,32 @@ def test_the_reference_is_what_the_code_says() -> None:
     subprocess.run([sys.executable, "scripts/_reference.py", "--check"], check=True, cwd=ROOT)
 
 
+SEEDS = ROOT / "../shared/seeds"
+_NO_PAGE_IMPORTS = {
+    # Types of arguments and answers that a program meets without importing them, to annotate or to catch.
+    "AgentRAGError", "Base64Source", "ChatModel", "Heading", "IngestReport", "ParserPool", "Signals", "URLSource", "run_sync",
+    # One of a kind whose others the pages import.
+    "AutoChunker", "CodeChunker", "FixedSizeChunker", "JSONChunker", "PostgresStore", "SQLiteStore", "TcVectorStore",
+}  # fmt: skip
+
+
+def test_the_package_gives_what_the_pages_import_from_it() -> None:
+    """The rule of `agent_rag.__all__`: what README, docs, examples and the seeds import, and little more."""
+    seeds = dict.fromkeys(SEEDS.glob("*.txt"), r"^\s*(?:>>> )?from agentscope\.rag import (\([^)]*\)|[^\n#]*)")
+    pages = dict.fromkeys(
+        [*PAGES, *(ROOT / "examples").rglob("*.py")], r"^\s*from agent_rag import (\([^)]*\)|[^\n#]*)"
+    )
+    imported: set[str] = set()
+    for path, pattern in {**pages, **seeds}.items():
+        for names in re.findall(pattern, path.read_text("utf-8"), re.MULTILINE):
+            imported.update(re.findall(r"\w+", names))
+
+    assert imported <= set(agent_rag.__all__)
+    assert set(agent_rag.__all__) - imported <= _NO_PAGE_IMPORTS
+
+
 # --- the maps from other systems ---
 
-SEEDS = ROOT / "../shared/seeds"
 _PLAIN = {
     "agentscope": (
         "agentscope-rag.txt",
