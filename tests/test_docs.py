@@ -79,7 +79,8 @@ def test_the_reference_is_what_the_code_says() -> None:
 SEEDS = ROOT / "../shared/seeds"
 _NO_PAGE_IMPORTS = {
     # Types of arguments and answers that a program meets without importing them, to annotate or to catch.
-    "AgentRAGError", "Base64Source", "ChatModel", "Heading", "IngestReport", "ParserPool", "Signals", "URLSource", "run_sync",
+    "AgentRAGError", "Base64Source", "ChatModel", "Heading", "IngestReport", "ParserPool", "Signals",
+    "URLSource", "run_sync",
     # One of a kind whose others the pages import.
     "AutoChunker", "CodeChunker", "FixedSizeChunker", "JSONChunker", "PostgresStore", "SQLiteStore", "TcVectorStore",
 }  # fmt: skip
