@@ -99,6 +99,9 @@ class Chunk(BaseModel):
     """Where its document can be opened."""
     embed_text: str | None = None
     """What is embedded and indexed instead of `indexed_text`'s default; the content is what is shown."""
+    embed_context: str | None = None
+    """What is embedded and indexed between the heading path and the text, and never shown: the words of names in code,
+    the signature of the function that the text continues."""
 
     @property
     def text(self) -> str:
@@ -107,14 +110,17 @@ class Chunk(BaseModel):
 
     @property
     def indexed_text(self) -> str:
-        """What is embedded and keyword-indexed: `embed_text`, else ``title > heading > heading`` and the text.
+        """What is embedded and keyword-indexed: `embed_text`, else ``title > heading > heading``, `embed_context` and
+        the text.
 
         The prefix is worth +.04 nDCG@10 (heading path against none, paired bootstrap; shared corpus of docs).
         """
         if self.embed_text is not None:
             return self.embed_text
-        path = [part for part in (self.title, *self.heading_path) if part]
-        return f"{' > '.join(path)}\n{self.text}" if path and self.text else self.text
+        if not self.text:
+            return ""
+        path = " > ".join(part for part in (self.title, *self.heading_path) if part)
+        return "\n".join(part for part in (path, self.embed_context, self.text) if part)
 
 
 class ChunkKey(NamedTuple):

@@ -38,6 +38,7 @@ class Piece(NamedTuple):
     """Added to the section's."""
     heading_path: list[str] | None = None
     """The section's headings above the first visible character when None."""
+    embed_context: str | None = None
 
 
 class TextChunker(ChunkerBase):
@@ -195,11 +196,12 @@ def _emit(
 
 
 def _fill_from_piece(values: dict[str, Any], piece: Piece, text: str, paths: HeadingPaths) -> None:
-    start, end, own_text, metadata, path = piece
+    start, end, own_text, metadata, path, context = piece
     shown = text[start:end] if own_text is None else own_text
     values["content"] = _made(TextBlock, {"type": "text", "text": shown}, _TEXT_FIELDS)
     values["span"] = (start, end) if own_text is None else None
     values["metadata"].update(metadata or {})
+    values["embed_context"] = context
     values["heading_path"] = paths.at_visible(text, start, end) if path is None else list(path)
 
 

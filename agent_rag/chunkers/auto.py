@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any, ClassVar
 
+from .._util.languages import language_of
 from ..documents import Section
 from ..places import LineNumbers
 from ._text import STRUCTURED_CHARACTERS, Piece, SizedChunker, SizeParameters
 from ._windows import Span
-from .code import CodeChunker, language_of
+from .code import CodeChunker
 from .json import JSONChunker
 from .lengths import LengthFunction
 from .markdown import MarkdownChunker

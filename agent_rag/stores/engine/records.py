@@ -125,6 +125,7 @@ def clean_record(record: VectorRecord, *, scope: str | None = None) -> VectorRec
             "title": _clean(chunk.title),
             "uri": _clean(chunk.uri),
             "embed_text": _clean(chunk.embed_text),
+            "embed_context": _clean(chunk.embed_context),
         }
     )
     return VectorRecord.model_construct(
