@@ -107,7 +107,7 @@ def module_of(source: str, language: str, text: str) -> str | None:
     if language in ("python", "cython", "rust"):
         if len(parts) > 1 and parts[0] in ("src", "lib"):
             parts = parts[1:]
-        if len(parts) > 1 and parts[-1] in ("__init__", "mod"):
+        if len(parts) > 1 and parts[-1] == ("mod" if language == "rust" else "__init__"):
             parts = parts[:-1]
         return ("::" if language == "rust" else ".").join(parts) or None
     return "/".join(parts) or None

@@ -22,6 +22,7 @@ _BY_FORMAT: dict[str, type[SizedChunker]] = {
     "json": JSONChunker,
     "jsonl": JSONChunker,
     "code": CodeChunker,
+    "yaml": CodeChunker,
 }
 _FORMAT_BY_MEDIA_TYPE = {
     "text/markdown": "markdown",

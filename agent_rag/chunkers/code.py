@@ -43,7 +43,11 @@ class CodeChunker(SizedChunker):
         for piece in self.pieces(text, section.source, self._language(section)):
             first = bisect_right(starts, first_solid(text, piece.start, piece.end))
             last = bisect_right(starts, piece.start + len(text[piece.start : piece.end].rstrip()) - 1)
-            yield piece._replace(metadata={"line_start": first, "line_end": max(first, last)})
+            path = None if section.headings or piece.heading_path is None else piece.heading_path
+            yield piece._replace(
+                metadata={"line_start": first, "line_end": max(first, last)},
+                heading_path=None if path is None else [*section.heading_path, *path],
+            )
 
     def pieces(self, text: str, source: str, language: str | None) -> Iterator[Piece]:
         """Cut `text`, which is in `language` (None: at lines)."""
@@ -62,6 +66,6 @@ class CodeChunker(SizedChunker):
                 yield Piece(start, end, heading_path=place.path, embed_context=embed_context(place))
 
     def _language(self, section: Section) -> str | None:
-        told = section.metadata.get("language")
+        told = section.metadata.get("language") or section.metadata.get("format")
         named = language_named(told) if isinstance(told, str) else None
         return named or language_of(section.source, section.text)

@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
+from .._util.languages import LANGUAGE_BY_EXTENSION, language_of
 from ..errors import UnsupportedFormatError
 from . import sniff
 from .base import ParserBase
@@ -50,9 +51,7 @@ _SHIPPED = [
     _shipped("text.rst", "RSTParser", "text/x-rst text/prs.fallenstein.rst", ".rst .rest"),
     _shipped("text.code", "CodeParser", "text/x-python text/x-script.python application/javascript text/javascript"
              " text/x-c text/x-java-source text/x-go text/x-rust application/x-sh application/sql application/toml",
-             ".py .pyi .js .mjs .cjs .jsx .ts .tsx .java .kt .kts .scala .go .rs .c .h .cc .cpp .cxx .hpp .cs .swift"
-             " .rb .php .pl .lua .r .jl .sh .bash .zsh .ps1 .sql .css .scss .toml .ini .cfg .proto .graphql .tf .dart"
-             " .ex .exs .erl .hs .ml .clj .vue .svelte"),
+             " ".join(LANGUAGE_BY_EXTENSION)),
     _shipped("mail.email", "EmailParser", "message/rfc822", ".eml"),
     _shipped("mail.msg", "MSGParser", sniff.MSG, ".msg"),
     _shipped("web.epub", "EPUBParser", sniff.EPUB, ".epub"),
@@ -115,6 +114,8 @@ def parser_for(filename: str | PurePath, media_type: str | None = None, data: by
     Raises: UnsupportedFormatError: names the file, what it seems to be and what can be read.
     """
     extension = PurePath(filename).suffix.lower()
+    if _by_extension(extension) is None:
+        extension = _extension_of_code(filename, data) or extension
     declared = (media_type or "").split(";")[0].strip().lower()
     detected = sniff.detect(data) if data is not None else sniff.Detected("", "none")
     entry = _choose(detected, declared, extension)
@@ -156,9 +157,24 @@ def register_parser(
         _custom.append(entry)
 
 
+def is_code(path: Path) -> bool:
+    """Whether a file is source code by its usual name (Makefile), or without an ending by its shebang or modeline."""
+    return bool(_extension_of_code(path, path))
+
+
 def supported_extensions() -> list[str]:
     """Every file name ending that has a parser, with the dot, lower case, sorted."""
     return sorted({extension for entry in _entries() for extension in entry.extensions})
+
+
+def _extension_of_code(filename: str | PurePath, data: bytes | Path | None) -> str:
+    """The ending that a Makefile or a script without an ending would have; "" when it is no code."""
+    try:
+        head = sniff.head_of(data) if data is not None else b""
+    except OSError:
+        return ""
+    language = language_of(str(filename), head.decode("latin-1"))
+    return next((ending for ending, named in LANGUAGE_BY_EXTENSION.items() if named == language), "")
 
 
 def _choose(detected: sniff.Detected, declared: str, extension: str) -> _Entry | None:

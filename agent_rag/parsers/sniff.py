@@ -85,7 +85,7 @@ class Detected(NamedTuple):
 
 def detect(data: bytes | Path) -> Detected:
     """Media type of a file's content; reads the central directory of a zip, else the first 4 KB."""
-    head = _head(data)
+    head = head_of(data)
     found = _by_signature(head, data)
     if found:
         return Detected(found, "magic")
@@ -122,7 +122,8 @@ def text_kind(head: bytes) -> str:
     return "text/plain"
 
 
-def _head(data: bytes | Path) -> bytes:
+def head_of(data: bytes | Path) -> bytes:
+    """The first 4 KB."""
     if isinstance(data, Path):
         with data.open("rb") as file:
             return file.read(_HEAD)

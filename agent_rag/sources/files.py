@@ -13,7 +13,7 @@ from typing import ClassVar
 import pathspec
 
 from ..errors import ConfigurationError, SourceError
-from ..parsers.registry import supported_extensions
+from ..parsers.registry import is_code, supported_extensions
 from ._walk import FoundFile, Links, Walk, file_uri, keys_of, one_each, printable
 from .base import Listing, MetadataFor, SourceBase, SourceItem, metadata_of, stamp_of
 
@@ -97,6 +97,8 @@ class DirectorySource(SourceBase):
             return self._include.match_file(relative)
         ending = os.path.splitext(relative)[1]
         if ending in extensions or ending.lower() in extensions:
+            return True
+        if self._extensions is None and is_code(self.root / relative):
             return True
         listing.skipped.append((printable(relative), f"no parser for {ending or 'a file without extension'}"))
         return False

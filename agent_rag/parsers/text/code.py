@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+import re
 from typing import ClassVar
 
+from ..._util.languages import LANGUAGE_BY_EXTENSION, language_of
 from ...documents import Section, text_section
 from .plain import DecodingParser
 
-# Names as tree-sitter's language pack has them, so that a CodeChunker finds the grammar.
-LANGUAGES = {
-    ".py": "python", ".pyi": "python", ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript",
-    ".jsx": "javascript", ".ts": "typescript", ".tsx": "tsx", ".java": "java", ".kt": "kotlin", ".kts": "kotlin",
-    ".scala": "scala", ".go": "go", ".rs": "rust", ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp",
-    ".hpp": "cpp", ".cs": "csharp", ".swift": "swift", ".rb": "ruby", ".php": "php", ".pl": "perl", ".lua": "lua",
-    ".r": "r", ".jl": "julia", ".sh": "bash", ".bash": "bash", ".zsh": "bash", ".ps1": "powershell", ".sql": "sql",
-    ".css": "css", ".scss": "scss", ".toml": "toml", ".ini": "ini", ".cfg": "ini", ".proto": "proto",
-    ".graphql": "graphql", ".tf": "hcl", ".dart": "dart", ".ex": "elixir", ".exs": "elixir", ".erl": "erlang",
-    ".hs": "haskell", ".ml": "ocaml", ".clj": "clojure", ".vue": "vue", ".svelte": "svelte",
-}  # fmt: skip
+_CODING = re.compile(rb"[ \t\f]*(?:#|//|/\*|;|--|%).*?coding[:=][ \t]*([-\w.]+)")
 
 
 class CodeParser(DecodingParser):
     """The text as it stands, one Section with metadata ``{"format": "code", "language": "python"}``.
 
-    The language comes from the file name's ending; an ending that is not known gives ``"text"``.
+    The language comes from the file's name, else from its shebang or modeline; one that is not known gives ``"text"``.
     """
 
     format_name = "source code"
+    version: ClassVar[int] = 3
     supported_media_types: ClassVar[list[str]] = [
         "text/x-python", "application/javascript", "text/javascript", "text/x-c", "text/x-java-source", "text/x-go",
         "text/x-rust", "application/x-sh", "application/sql", "application/toml",
@@ -35,8 +27,14 @@ class CodeParser(DecodingParser):
 
     @classmethod
     def supported_extensions(cls) -> list[str]:
-        return sorted(LANGUAGES)
+        return sorted(LANGUAGE_BY_EXTENSION)
+
+    def declared_charset(self, data: bytes) -> str | None:
+        """That of the comment in the first two lines that PEP 263 defines; other languages and editors read it, too."""
+        for line in data[:1000].splitlines()[:2]:
+            if found := _CODING.match(line):
+                return found[1].decode("ascii")
+        return None
 
     def read_text(self, text: str, filename: str) -> list[Section]:
-        language = LANGUAGES.get(PurePath(filename).suffix.lower(), "text")
-        return [text_section(text, filename, format="code", language=language)]
+        return [text_section(text, filename, format="code", language=language_of(filename, text) or "text")]
