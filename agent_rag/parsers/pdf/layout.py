@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from statistics import median
 from typing import NamedTuple
@@ -15,6 +15,23 @@ _MIN_ROWS = 3
 _MIN_COLUMN = 30.0
 _MIN_WORD = 8.0
 """Wider than a bullet."""
+_MIN_PROSE_ROWS = 6
+_MIN_PROSE_WIDTH = 10.0
+"""Of a column of text, in heights of its lines; terms of a glossary take less."""
+_MIN_WORDS = 3.0
+_MIN_LETTERS = 8
+"""In a line of such a column, on the average."""
+_FULL = 0.85
+"""Share of its column's width that a line fills when the text runs on below it."""
+_EARLY = 0.7
+"""Share of its column's width at which a line ends a paragraph."""
+_GAP = 1.2
+"""Distance of two lines, in that of most lines, at which they belong apart."""
+_LONG_RUN = 5
+"""Lines of a paragraph; cells of tables are shorter."""
+_RUNNING = 0.25
+"""Share of the lines that go on from a full one."""
+_ALTERNATING = 0.7
 _SNAP = 2.5
 _MAX_RULES = 2_000
 _MAX_BOXES = 5_000
@@ -74,8 +91,8 @@ def may_have_columns(text: str, boxes: int) -> bool:
 def column_areas(boxes: Sequence[Box], read: Callable[[Box], str]) -> list[Box] | None:
     """Areas of the page in reading order, or None where the given order needs no change.
 
-    Columns are recognised where at least three neighbouring rows share an empty strip, the engine's order goes to and
-    fro across it, and both sides read like running text: tables have such strips too, and are read row by row.
+    The engine's order is right nearly always: it is changed only where it goes to and fro across an empty strip line
+    by line, and both sides of the strip prove to be running text. Tables have such strips too.
 
     Args:
         boxes: Text boxes in the engine's order.
@@ -193,34 +210,159 @@ def _is_on_both_sides(row: Row, strip: tuple[float, float]) -> bool:
 
 
 def _alternates(boxes: Sequence[Box], rows: list[Row], strip: tuple[float, float]) -> bool:
+    """Whether the engine goes on to the right side after each line of the left one.
+
+    It does where a program wrote the page line by line. Where it wrote a table cell by cell, the lines of a cell follow
+    one another.
+    """
     inside = {box for row in rows for box in row.boxes}
     sides = [box.left >= strip[0] for box in boxes if box in inside]
-    return sum(a != b for a, b in pairwise(sides)) >= _MIN_ROWS
+    both = sum(_is_on_both_sides(row, strip) for row in rows)
+    return sum(a != b for a, b in pairwise(sides)) >= max(_MIN_ROWS, _ALTERNATING * (2 * both - 1))
+
+
+class _Line(NamedTuple):
+    """A line of one column."""
+
+    box: Box
+    text: str
+    is_whole: bool
+    """There is no wide gap in it."""
 
 
 def _is_prose(rows: list[Row], strip: tuple[float, float], read: Callable[[Box], str]) -> bool:
-    sides = [
-        [_around(part) for row in rows if (part := [b for b in row.boxes if (b.left < strip[0]) == is_left])]
-        for is_left in (True, False)
-    ]
-    if any(len(side) < _MIN_ROWS or _width(side) < _MIN_COLUMN for side in sides):
-        return False  # bullets, line numbers
-    return all(_runs_on(side, [read(line).strip() for line in side]) for side in sides)
+    """Whether both sides of the strip prove to be columns of running text.
+
+    Either is a sentence that runs through all its lines; or both are columns of many lines whose paragraphs begin at
+    heights of their own. What proves nothing is a table.
+    """
+    sides = []
+    for is_left in (True, False):
+        parts = [part for row in rows if (part := [b for b in row.boxes if (b.left < strip[0]) == is_left])]
+        if len(parts) < _MIN_ROWS:
+            return False  # bullets, line numbers
+        lines = [_Line(box := _around(part), read(box).strip(), _is_whole(part)) for part in parts]
+        if _width(lines) < _MIN_COLUMN:
+            return False
+        sides.append(lines)
+    if all(_is_a_sentence(side) for side in sides):
+        return True
+    return all(_is_column_of_text(side) for side in sides) and not _are_rows(*sides)
 
 
-def _width(lines: list[Box]) -> float:
-    return max(line.right for line in lines) - min(line.left for line in lines)
+def _is_whole(boxes: list[Box]) -> bool:
+    return all(b.left - a.right < _MIN_GUTTER for a, b in pairwise(boxes))
 
 
-def _runs_on(lines: list[Box], texts: list[str]) -> bool:
-    """Whether lines are running text: they go on in small letters, or fill their column with words."""
-    if sum(not re.search(r"[^\W\d_]{2}", text) for text in texts) > 0.3 * len(texts):
+def _width(lines: Sequence[_Line]) -> float:
+    return max(line.box.right for line in lines) - min(line.box.left for line in lines)
+
+
+def _is_a_sentence(lines: Sequence[_Line]) -> bool:
+    """Whether the lines begin with a capital, all go on in small letters, and only the last one ends a sentence."""
+    first, *following = (line.text for line in lines)
+    return (
+        first[:1].isupper()
+        and all(text[:1].islower() for text in following)
+        and _ends_sentence(lines[-1].text)
+        and not any(_ends_sentence(line.text) for line in lines[:-1])
+    )
+
+
+def _ends_sentence(text: str) -> bool:
+    return text.rstrip("\"')”’»").endswith((".", "!", "?", "。", "！", "？", "؟", "।"))
+
+
+def _is_column_of_text(lines: Sequence[_Line]) -> bool:
+    """Whether there are paragraphs in it: many lines, one below another, that fill the column and go on in the next.
+
+    Headings, formulas and tables stand between the paragraphs of a paper, so only a share of the lines has to.
+    """
+    height = median(line.box.top - line.box.bottom for line in lines)
+    if len(lines) < _MIN_PROSE_ROWS or _width(lines) < _MIN_PROSE_WIDTH * height:
         return False
-    following = texts[1:]
+    runs = _runs(lines)
+    following = [line.text for run in runs for line in run[1:]]
+    if max(map(len, runs), default=0) < _LONG_RUN or len(following) < _RUNNING * len(lines):
+        return False
+    letters = sum(sum(char.isalpha() for char in text) for text in following)
+    if letters < max(0.6 * sum(map(len, following)), _MIN_LETTERS * len(following)):
+        return False
+    if not _has_case(following):
+        return True
+    words = sum(len(text.split()) for text in following)
     small = sum(text[:1].islower() for text in following)
-    full = sum(line.right - line.left > 0.8 * _width(lines) for line in lines)
-    words = sum(len(text) for text in texts) / len(texts)
-    return small >= 0.3 * len(following) or (full >= 0.6 * len(lines) and words >= 20)
+    return words >= _MIN_WORDS * len(following) and small >= 0.35 * len(following)
+
+
+def _runs(lines: Sequence[_Line]) -> list[list[_Line]]:
+    """Neighbouring lines of which each but the last fills the column."""
+    width, pitch = _full_width(lines), _pitch(lines)
+    runs: list[list[_Line]] = [[lines[0]]]
+    for a, b in pairwise(lines):
+        goes_on = (
+            a.is_whole
+            and b.is_whole
+            and a.box.right - width.start >= _FULL * (width.end - width.start)
+            and a.box.top - b.box.top <= _GAP * pitch
+            and b.box.left <= a.box.left + _SNAP
+        )
+        if goes_on:
+            runs[-1].append(b)
+        else:
+            runs.append([b])
+    return [run for run in runs if len(run) > 1]
+
+
+def _full_width(lines: Sequence[_Line]) -> Rule:
+    """From the left edge to where nine tenths of the lines end: one over-long formula says nothing."""
+    rights = sorted(line.box.right for line in lines)
+    return Rule(0.0, min(line.box.left for line in lines), rights[int(0.9 * (len(rights) - 1))])
+
+
+def _pitch(lines: Sequence[_Line]) -> float:
+    return median(a.box.top - b.box.top for a, b in pairwise(lines))
+
+
+def _has_case(texts: Sequence[str]) -> bool:
+    """Whether the script has small letters at all."""
+    joined = "".join(texts)
+    return 2 * sum(char.islower() for char in joined) > sum(char.isalpha() for char in joined)
+
+
+def _are_rows(left: Sequence[_Line], right: Sequence[_Line]) -> bool:
+    """Whether what begins on one side begins where something begins on the other: the rows of a table.
+
+    In columns a paragraph begins beside the middle of another one as often as not.
+    """
+    shared = against = 0
+    for side, other in ((left, right), (right, left)):
+        may_start = [*_starts(other), *_sentences(other)]
+        for top in _starts(side) + (_sentences(side) if side is left else []):
+            if _is_near(top, may_start):
+                shared += 1
+            elif _is_near(top, [line.box.top for line in other[1:]]) and top in _starts(side):
+                against += 1
+    return shared >= 3 and against < 0.4 * (shared + against)
+
+
+def _is_near(top: float, tops: Iterable[float]) -> bool:
+    return any(abs(top - other) < 2 * _SNAP for other in tops)
+
+
+def _starts(lines: Sequence[_Line]) -> list[float]:
+    """Upper edges of the lines that begin something: after a gap, or after a line that ends early."""
+    width, pitch = _full_width(lines), _pitch(lines)
+    return [
+        b.box.top
+        for a, b in pairwise(lines)
+        if a.box.top - b.box.top > _GAP * pitch or a.box.right - width.start < _EARLY * (width.end - width.start)
+    ]
+
+
+def _sentences(lines: Sequence[_Line]) -> list[float]:
+    """Upper edges of the lines that begin with a sentence, as few lines of a paragraph do."""
+    return [b.box.top for a, b in pairwise(lines) if _ends_sentence(a.text) and not b.text[:1].islower()]
 
 
 def ruled_grids(horizontal: list[Rule], vertical: list[Rule]) -> list[Grid]:

@@ -16,6 +16,9 @@ _DRAWN = re.compile("[^\\s\ufffe]+")
 """Not white space and not what the engine made up."""
 
 Point = tuple[float, float]
+Origins = list[list[tuple[int, int]]]
+_MOST_CUT = 0.1
+"""Share of words through which a rule goes; pdfium glues the words of neighbouring cells now and then."""
 
 
 class _Piece(NamedTuple):
@@ -95,7 +98,10 @@ def _field(grid: Grid, point: Point) -> tuple[int, int]:
 
 def _table(grid: Grid, text: str, inside: list[_Piece]) -> str:
     """Markdown of what is `inside` a grid, or "" where too few cells hold text for a table."""
-    cells = _cell_texts(grid, text, inside)
+    origins = cell_origins(grid)
+    if _cuts_words(grid, origins, text, inside):
+        return ""
+    cells = _cell_texts(grid, origins, text, inside)
     rows = [
         [" ".join(clean("".join(cells.get((r, c), ()))).split()) for c in range(len(grid.xs) - 1)]
         for r in range(len(grid.ys) - 1)
@@ -107,9 +113,25 @@ def _table(grid: Grid, text: str, inside: list[_Piece]) -> str:
     return render_table(rows, "markdown").rstrip("\n")
 
 
-def _cell_texts(grid: Grid, text: str, inside: list[_Piece]) -> dict[tuple[int, int], list[str]]:
+def _cuts_words(grid: Grid, origins: Origins, text: str, inside: list[_Piece]) -> bool:
+    """Whether the rules go through the words, as those of squared paper behind a text do."""
+    words = cut = 0
+    last_end, last_origin, is_cut = -1, (-1, -1), False
+    for start, end, x, y in inside:
+        row, column = _field(grid, (x, y))
+        origin = origins[row][column]
+        if start != last_end:
+            words += 1
+            is_cut = False
+        elif origin != last_origin and not is_cut and text[start - 1].isalpha() and text[start].isalpha():
+            cut += 1
+            is_cut = True
+        last_end, last_origin = end, origin
+    return cut >= 2 and cut > _MOST_CUT * words
+
+
+def _cell_texts(grid: Grid, origins: Origins, text: str, inside: list[_Piece]) -> dict[tuple[int, int], list[str]]:
     """By the field where the cell begins."""
-    origins = cell_origins(grid)
     cells: dict[tuple[int, int], list[str]] = {}
     previous: tuple[int, int] | None = None
     last = inside[0].start
