@@ -24,6 +24,7 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -153,16 +154,19 @@ def _kind(boxes: list[Box]) -> str:
     middle = (left + right) / 2
     wide = [box for box in boxes if box.left < middle < box.right]
     sides = [box.left >= middle for box in boxes if box not in wide]
-    jumps = sum(a != b for a, b in zip(sides, sides[1:], strict=False))
+    jumps = sum(a != b for a, b in pairwise(sides))
     rows = [row for row in rows_of(boxes) if not any(box in wide for box in row.boxes)]
     both = sum(row.boxes[0].right <= middle <= row.boxes[-1].left for row in rows)
-    if both >= _MIN_LINES and len(wide) <= 0.2 * len(boxes) and jumps <= 4 and min(sum(sides), len(sides)) >= _MIN_LINES:
+    if (
+        both >= _MIN_LINES
+        and len(wide) <= 0.2 * len(boxes)
+        and jumps <= 4
+        and min(sum(sides), len(sides)) >= _MIN_LINES
+    ):
         lines = {side: [b for b in boxes if b not in wide and (b.left >= middle) == side] for side in (False, True)}
         if all(len(rows_of(part)) >= _MIN_LINES for part in lines.values()):
             return "columns"
-    across = sum(
-        b.left > a.right + 9 and b.bottom < a.top and b.top > a.bottom for a, b in zip(boxes, boxes[1:], strict=False)
-    )
+    across = sum(b.left > a.right + 9 and b.bottom < a.top and b.top > a.bottom for a, b in pairwise(boxes))
     return "rows" if across >= _MIN_LINES // 2 and jumps > 4 else ""
 
 

@@ -12,6 +12,7 @@ from agent_rag.errors import ConfigurationError, EmptyFileError, EncryptedFileEr
 from agent_rag.parsers import PDFParser
 from agent_rag.parsers.pdf import pdf
 from agent_rag.parsers.pdf.engines import PDFPage, PypdfEngine
+from agent_rag.parsers.pdf.missing import with_missing_lines
 from agent_rag.parsers.pdf.text import better_spaced, clean, has_glued_words
 
 from .samples import decoded, pdf_lines, pdf_sample, picture, raw_pdf
@@ -335,3 +336,172 @@ async def test_it_works_without_isolation_from_several_threads(tmp_path: Path) -
     results = await asyncio.gather(*(parser.parse(pdf_sample(), "a.pdf") for _ in range(8)))
 
     assert all(result == results[0] for result in results)
+
+
+_CELLS = [
+    (
+        "What does the canteen cost?",
+        "The daily lunch costs four euros fifty for all",
+        "members of the staff and their guests.",
+    ),
+    ("May I bring a bicycle?", "You have to leave it in the basement, where", "racks have been set up near the lift."),
+    (
+        "Who repairs the printers?",
+        "The service desk does. Please send a ticket",
+        "with the number printed on its label.",
+    ),
+    (
+        "When are salaries paid?",
+        "On the last working day of each month, into",
+        "the account in the personal data sheet.",
+    ),
+]
+
+
+@pytest.mark.parametrize("rules", ["", "lines", "bands"])
+@pytest.mark.parametrize("gap", [0, 4, 9])
+async def test_a_table_of_text_is_read_row_by_row(gap: int, rules: str) -> None:
+    """Whatever is drawn between its rows, and though its cells are sentences that run on."""
+    drawn, shown = b"", []
+    for row, (question, first, second) in enumerate(_CELLS):
+        y = 700 - (26 + gap) * row
+        drawn += b"72 %d m 540 %d l S\n" % (y + 12, y + 12) if rules == "lines" else b""
+        drawn += b".9 g 72 %d 468 26 re f 0 g\n" % (y - 15) if rules == "bands" and row % 2 else b""
+        shown += [(72, y, question), (260, y, first), (260, y - 13, second)]
+
+    (text,) = await _texts(raw_pdf([drawn + pdf_lines(*shown)]))
+
+    assert " ".join(text.split()) == " ".join(" ".join(row) for row in _CELLS)
+
+
+async def test_long_cells_on_both_sides_are_rows_where_they_begin_together() -> None:
+    """A register of risks whose program wrote it line by line across both columns."""
+    risk = [
+        "The supplier of the cooling units may not",
+        "be able to deliver in time because of a",
+        "strike in the factory.",
+    ]
+    answer = [
+        "We order from a second supplier as well",
+        "and keep a stock of spare parts that will",
+        "last for three months.",
+    ]
+    shown = [(x, 700 - 13 * (4 * row + line), texts[line]) for row in range(3) for line in range(3)
+             for x, texts in ((72, risk), (330, answer))]  # fmt: skip
+
+    (text,) = await _texts(raw_pdf([pdf_lines(*shown)]))
+
+    assert text.splitlines()[0].startswith("The supplier of the cooling units may not We order")
+
+
+async def test_columns_of_paragraphs_are_read_one_after_the_other() -> None:
+    """From a file that draws row by row: the paragraphs begin at heights of their own."""
+    words = ["rain", "falls", "on", "the", "western", "coast", "in", "autumn", "and", "it", "rarely", "ends"]
+    left = [" ".join(words[(3 * i + k) % len(words)] for k in range(7)) for i in range(14)]
+    right = [" ".join(words[(5 * i + k) % len(words)] for k in range(7)) for i in range(14)]
+    left[5], right[9] = "It stops.", "It begins."
+    shown = [(x, 700 - 13 * i, texts[i]) for i in range(14) for x, texts in ((72, left), (330, right))]
+
+    (text,) = await _texts(raw_pdf([pdf_lines(*shown)]))
+
+    assert text.splitlines() == [*left, *right]
+
+
+@pytest.mark.parametrize(
+    ("shown", "lines"),
+    [
+        ([(100, 700 - 14 * i, digit) for i, digit in enumerate("543")], ["5", "4", "3"]),
+        ([(100, 700 - 14 * i, text) for i, text in enumerate(["1", "20", "3"])], ["1", "20", "3"]),
+        ([(100, 700 - 14 * i, text) for i, text in enumerate("ACD")], ["A", "C", "D"]),
+    ],
+)
+async def test_characters_one_below_another_are_no_word(shown: list[tuple[int, int, str]], lines: list[str]) -> None:
+    """A column of scores or answers."""
+    assert (await _texts(raw_pdf([pdf_lines(*shown)])))[0].split("\n") == lines
+
+
+async def test_a_turned_word_stays_whole() -> None:
+    """Its letters stand one above another too."""
+    assert await _texts(raw_pdf([b"BT /F1 11 Tf 0 1 -1 0 100 500 Tm (ABSTRACT) Tj ET"])) == ["ABSTRACT"]
+
+
+async def test_squared_paper_behind_a_text_is_no_table() -> None:
+    """Its rules go through the words."""
+    squares = b"".join(b"%d 600 m %d 720 l S\n" % (x, x) for x in range(60, 320, 14))
+    squares += b"".join(b"60 %d m 310 %d l S\n" % (y, y) for y in range(600, 721, 14))
+    shown = pdf_lines((72, 700, "Rain falls on the western coast"), (72, 686, "and it rarely ends in autumn"))
+
+    assert await _texts(raw_pdf([squares + shown])) == ["Rain falls on the western coast\nand it rarely ends in autumn"]
+
+
+def _with_annotations(annotations: list[bytes], *, form: bytes = b"") -> bytes:
+    """A page with the text "Base"; the annotations are objects from 101 on, and all are fields of a form."""
+    numbers = range(101, 101 + len(annotations))
+    named = b" ".join(b"%d 0 R" % number for number in numbers)
+    page = (
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 11 0 R/Resources<</Font<</F1 3 0 R>>>>"
+        b"/Annots[%s]>>" % named
+    )
+    catalog = b"<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[%s]/DR<</Font<</F1 3 0 R>>>>%s>>>>" % (named, form)
+    return raw_pdf(
+        [pdf_lines((72, 700, "Base"))], extra={1: catalog, 10: page, **dict(zip(numbers, annotations, strict=True))}
+    )
+
+
+_FIELD = b"<</Type/Annot/Subtype/Widget/Rect[72 %d 300 %d]/F 4/DA(/F1 11 Tf 0 g)"
+
+
+@pytest.mark.parametrize("form", [b"", b"/NeedAppearances true"])
+async def test_values_of_fields_without_looks_are_read(form: bytes) -> None:
+    """A viewer draws them; the label is what the form shows for it."""
+    fields = [
+        _FIELD % (600, 620) + b"/FT/Tx/T(f1)/TU(Surname)/V(Quillfeather)>>",
+        _FIELD % (560, 580) + b"/FT/Ch/Ff 131072/T(f2)/Opt[[(li)(Liechtenstein)][(no)(Norway)]]/V(li)>>",
+    ]
+
+    (text,) = await _texts(_with_annotations(fields, form=form))
+
+    assert text.startswith("Base\n")
+    assert "Quillfeather" in text
+    assert "Liechtenstein" in text
+
+
+async def test_text_typed_onto_the_page_is_read_and_comments_are_counted() -> None:
+    """A FreeText annotation is part of the page; a note of a reviewer comes on request."""
+    data = _with_annotations(
+        [
+            b"<</Type/Annot/Subtype/FreeText/Rect[72 600 300 620]/DA(/F1 11 Tf)/Contents(Reviewed by Kari)>>",
+            b"<</Type/Annot/Subtype/Text/Rect[72 500 90 520]/T(Ola)/Contents(Is that so?)>>",
+        ]
+    )
+
+    (section,) = await PDFParser().parse(data, "a.pdf")
+
+    assert section.text == "Base\nReviewed by Kari"
+    assert section.warnings == ["page 1: 1 comment(s) are not read; pass PDFParser(include_comments=True)"]
+    assert await _texts(data, include_comments=True) == ["Base\nReviewed by Kari\nComments:\nOla: Is that so?"]
+
+
+async def test_an_encrypted_file_says_nothing_about_the_next_one() -> None:
+    """pdfium keeps its last error."""
+    writer = pypdf.PdfWriter(clone_from=io.BytesIO(pdf_sample()))
+    writer.encrypt("secret", algorithm="AES-256")
+    locked = io.BytesIO()
+    writer.write(locked)
+    parser = PDFParser(isolation="none")
+
+    with pytest.raises(EncryptedFileError):
+        parser.parse_here(locked.getvalue(), "locked.pdf")
+    with pytest.raises(ParseError) as caught:
+        parser.parse_here(pdf_sample()[:300], "cut.pdf")
+
+    assert not isinstance(caught.value, EncryptedFileError)
+
+
+def test_lines_that_one_engine_lacks_are_put_before_the_line_that_follows() -> None:
+    """Glyph names are no text."""
+    other = "Annual Report\nIt rains in Bergen.\n/g12/g13 /g14\nSource: yr.no\n"
+
+    assert with_missing_lines("It rains in Bergen.\nOften.", other) == (
+        "Annual Report\nIt rains in Bergen.\nOften.\nSource: yr.no"
+    )

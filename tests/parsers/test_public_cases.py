@@ -18,9 +18,9 @@ from agent_rag.parsers import ImageParser, ParserBase, PDFParser, PPTParser, Tex
 SHARED = Path(__file__).resolve().parents[2] / "../shared/cases"
 FOLDERS = [SHARED / "parse", SHARED / "parse_made"]
 _NOT_YET = {
-    "faq_borderless.pdf", "faq_hlines.pdf", "glossary_borderless.pdf", "digits_column.pdf", "answers_columns.pdf",
-    "form_need_appearances.pdf", "freetext_annotation.pdf", "indented.ods", "dup_xmlid.odt", "error_float.ods",
-    "comment.ods", "pwtest.xls",
+
+    "indented.ods", "dup_xmlid.odt", "error_float.ods", "comment.ods", "pwtest.xls",
+
 }  # fmt: skip
 
 pytestmark = pytest.mark.skipif(

@@ -29,6 +29,10 @@ class PDFPage:
     has_images: bool = False
     images: list[tuple[bytes, str]] = field(default_factory=list)
     """(content, media type)"""
+    unread_texts: int = 0
+    """Pieces of text on it that gave no character."""
+    comments: list[str] = field(default_factory=list)
+    """Of its reviewers."""
     failed: str = ""
     """Why it could not be read; empty when it could."""
 

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from .layout import Box, Rule
 from .text import Bookmark
 
-_PATH = 2
-_WIDGET = 20
+_TEXT, _PATH, _FORM = 1, 2, 5
 _LINE_TO, _MOVE_TO = 0, 2
 _MAX_OBJECTS = 20_000
 _MAX_SEGMENTS = 2_000
-_MAX_ANNOTATIONS = 1_000
 _MAX_BOOKMARKS = 10_000
 _MAX_OUTLINE_DEPTH = 10
+_WORD = re.compile(r"\S+")
+_LEVEL = 0.1
+"""Radians."""
 _THIN = 2.0
 """Points; a filled shape that is thinner is a line."""
 
@@ -74,9 +76,11 @@ class FastPdfium:
         self._bookmark_target = _fast(raw.FPDFBookmark_GetDest, _P, _P, _P)
         self._target_page = _fast(raw.FPDFDest_GetDestPageIndex, _I, _P, _P)
         self._count_annotations = _fast(raw.FPDFPage_GetAnnotCount, _I, _P)
-        self._annotation = _fast(raw.FPDFPage_GetAnnot, _P, _P, _I)
-        self._annotation_kind = _fast(raw.FPDFAnnot_GetSubtype, _I, _P)
-        self._close_annotation = _fast(raw.FPDFPage_CloseAnnot, None, _P)
+        self._char_angle = _fast(raw.FPDFText_GetCharAngle, ctypes.c_float, _P, _I)
+        self._char_object = _fast(raw.FPDFText_GetTextObject, _P, _P, _I)
+        self._char_at = _fast(raw.FPDFText_GetCharIndexAtPos, _I, _P, _D, _D, _D, _D)
+        self._count_inner = _fast(raw.FPDFFormObj_CountObjects, _I, _P)
+        self._inner = _fast(raw.FPDFFormObj_GetObject, _P, _P, ctypes.c_ulong)
 
     def bookmarks(self, document: int) -> list[Bookmark]:
         """Those with a title and a page, in the order of the outline; a loop in it ends there."""
@@ -105,16 +109,8 @@ class FastPdfium:
         self._bookmark_title(bookmark, ctypes.addressof(buffer), size)
         return " ".join(buffer.raw.decode("utf-16-le", "ignore").rstrip("\0").split())
 
-    def has_widget(self, page: int) -> bool:
-        """Whether there is a form field on the page."""
-        for position in range(min(self._count_annotations(page), _MAX_ANNOTATIONS)):
-            annotation = self._annotation(page, position)
-            if annotation:
-                kind = self._annotation_kind(annotation)
-                self._close_annotation(annotation)
-                if kind == _WIDGET:
-                    return True
-        return False
+    def has_annotations(self, page: int) -> bool:
+        return bool(self._count_annotations(page) > 0)
 
     def text(self, textpage: int) -> tuple[str, bool]:
         """All text, and whether it has one character for each that `char_box` knows."""
@@ -146,6 +142,46 @@ class FastPdfium:
             return None
         x0, y0, x1, y1 = self._doubles[:]
         return (x0 + x1) / 2, (y0 + y1) / 2
+
+    def is_upright(self, textpage: int, index: int) -> bool:
+        """Whether the character at an index stands on a level line."""
+        return abs(self._char_angle(textpage, index)) < _LEVEL
+
+    def unread_texts(self, page: int, textpage: int, text: str) -> int:
+        """How many visible pieces of text on the page gave no character at all.
+
+        Args: text: What `text` returned.
+        """
+        pieces = set(self._text_objects(page))
+        of_char, count = self._char_object, self._count_chars(textpage)
+        if len(text) == count:  # most pieces begin or end a word, which spares asking for every character
+            pieces.difference_update([of_char(textpage, word.start()) for word in _WORD.finditer(text)])
+            if pieces:
+                pieces.difference_update([of_char(textpage, word.end() - 1) for word in _WORD.finditer(text)])
+        pieces = {item for item in pieces if self._is_blank(item, textpage)}
+        if pieces:
+            pieces.difference_update([of_char(textpage, index) for index in range(count)])
+        return len(pieces)
+
+    def _text_objects(self, page: int) -> Iterator[int]:
+        get, kind = self._object, self._kind
+        for position in range(min(self._count_objects(page), _MAX_OBJECTS)):
+            item = get(page, position)
+            if kind(item) == _TEXT:
+                yield item
+            elif kind(item) == _FORM:
+                inner = (self._inner(item, index) for index in range(min(self._count_inner(item), _MAX_SEGMENTS)))
+                yield from (found for found in inner if kind(found) == _TEXT)
+
+    def _is_blank(self, item: int, textpage: int) -> bool:
+        """Whether a piece of text covers some of the page and no character stands there."""
+        if not self._bounds(item, *self._float_at[:4]):
+            return False
+        left, bottom, right, top = self._floats[:4]
+        width, height = right - left, top - bottom
+        if width <= 1 or height <= 1:
+            return False
+        return bool(self._char_at(textpage, left + width / 2, bottom + height / 2, width / 2, height / 2) < 0)
 
     def text_in(self, textpage: int, box: Box, size: int) -> str:
         """Args: size: UTF-16 units that suffice for the whole page."""

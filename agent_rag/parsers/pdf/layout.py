@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from statistics import median
@@ -34,7 +33,7 @@ _RUNNING = 0.25
 _ALTERNATING = 0.7
 _SNAP = 2.5
 _MAX_RULES = 2_000
-_MAX_BOXES = 5_000
+MAX_BOXES = 5_000
 
 
 class Box(NamedTuple):
@@ -85,7 +84,7 @@ def _grid(xs: list[float], ys: list[float], horizontal: list[Rule], vertical: li
 def may_have_columns(text: str, boxes: int) -> bool:
     """A first look that needs no place: whether enough of the text boxes share a line of the text with another."""
     lines = sum(1 for line in text.split("\n") if line and not line.isspace())
-    return 2 * _MIN_ROWS <= boxes <= _MAX_BOXES and boxes - lines >= _MIN_ROWS
+    return 2 * _MIN_ROWS <= boxes <= MAX_BOXES and boxes - lines >= _MIN_ROWS
 
 
 def column_areas(boxes: Sequence[Box], read: Callable[[Box], str]) -> list[Box] | None:
@@ -98,7 +97,7 @@ def column_areas(boxes: Sequence[Box], read: Callable[[Box], str]) -> list[Box] 
         boxes: Text boxes in the engine's order.
         read: Gives the text in a box.
     """
-    if not 2 * _MIN_ROWS <= len(boxes) <= _MAX_BOXES or not _jumps_along_lines(boxes):
+    if not 2 * _MIN_ROWS <= len(boxes) <= MAX_BOXES or not _jumps_along_lines(boxes):
         return None
     rows = rows_of(boxes)
     if sum(len(row.boxes) > 1 for row in rows) < _MIN_ROWS:

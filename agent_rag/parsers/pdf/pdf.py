@@ -14,6 +14,7 @@ from ...workers import Isolation
 from ..file import DEFAULT_MAX_FILE_BYTES, FileParser
 from ..images.ocr import OCREngine, recognized
 from .engines import PDFEngine, PDFPage, PypdfEngine
+from .missing import is_readable, with_missing_lines
 from .pdfium import PdfiumEngine
 from .text import Bookmark, Outline, better_spaced, has_glued_words
 
@@ -27,7 +28,8 @@ class PDFParser(FileParser):
 
     With ``engine="auto"`` pdfium reads; a page that it fails on, finds empty although there is text, or reads without
     word spaces is tried with pypdf, and so is a document that it cannot open or that ends its process. Two columns
-    are read one after the other, tables drawn with lines become Markdown, outline titles become the heading path.
+    of running text are read one after the other, tables drawn with lines become Markdown, outline titles become the
+    heading path. Values of form fields and text typed onto the page are read where they are drawn, else below it.
 
     A page that is a picture without text has ``"needs_ocr": True`` and empty text, or, with `ocr`, the recognised text
     and ``"ocr_confidence"``. A page that neither engine can read has empty text and ``"error"``.
@@ -36,6 +38,7 @@ class PDFParser(FileParser):
         engine: "pdfium" or "pypdf" alone, or "auto".
         password: User or owner password.
         include_image: Also give a Section with a DataBlock for each embedded picture, ``{"page": n, "media_type"}``.
+        include_comments: Add reviewers' comments below the line ``Comments:``; else their number is a warning.
         ocr: Recognises pages without text, for example `TesseractOCR()`.
         isolation: "process" reads in a worker process, since pdfium can abort it; "none" in a thread.
         max_pages: More pages raise ParseLimitError.
@@ -43,7 +46,7 @@ class PDFParser(FileParser):
     """
 
     format_name = "PDF"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     supported_media_types: ClassVar[list[str]] = ["application/pdf"]
 
     def __init__(
@@ -52,6 +55,7 @@ class PDFParser(FileParser):
         engine: Engine = "auto",
         password: str | None = None,
         include_image: bool = False,
+        include_comments: bool = False,
         ocr: OCREngine | None = None,
         isolation: Isolation = "process",
         max_pages: int = 10_000,
@@ -64,6 +68,7 @@ class PDFParser(FileParser):
         self.engine: Engine = engine
         self.password = password
         self.include_image = include_image
+        self.include_comments = include_comments
         self.ocr = ocr
         self.max_pages = max_pages
         self.ocr_dpi = ocr_dpi
@@ -81,6 +86,7 @@ class PDFParser(FileParser):
             engine="pypdf",
             password=self.password,
             include_image=self.include_image,
+            include_comments=self.include_comments,
             isolation="none" if self.isolation == "none" else "process",
             max_pages=self.max_pages,
             max_file_bytes=self.max_file_bytes,
@@ -123,10 +129,20 @@ class PDFParser(FileParser):
             metadata["needs_ocr"] = True
             if self.ocr is not None:
                 text = self._recognised(document, index, metadata)
+        if page.comments and self.include_comments:
+            text = "\n".join([text, "Comments:", *page.comments])
         section = text_section(text, filename, **metadata)
+        section.warnings = list(self._left_out(page, index))
         if outline:
             section.heading_path, section.headings = outline.of_page(index, text)
         return section
+
+    def _left_out(self, page: PDFPage, index: int) -> Iterator[str]:
+        if page.unread_texts:
+            yield f"page {index + 1}: {page.unread_texts} piece(s) of text in fonts that no engine can read are missing"
+        if page.comments and not self.include_comments:
+            count = len(page.comments)
+            yield f"page {index + 1}: {count} comment(s) are not read; pass PDFParser(include_comments=True)"
 
     def _recognised(self, document: _Document, index: int, metadata: dict[str, Any]) -> str:
         assert self.ocr is not None
@@ -194,11 +210,16 @@ class _Document:
         if not self._is_auto or self._first is not self._pdfium:
             return page
         glued = has_glued_words(page.text)
-        if not page.failed and not glued:
+        if not page.failed and not glued and not page.unread_texts:
             return page
         other = self._by_pypdf(index)
-        if other is not None and (better_spaced(other.text, page.text) if glued else bool(other.text)):
-            page.text, page.failed = other.text, ""
+        if other is None:
+            return page
+        if better_spaced(other.text, page.text) if glued else page.failed and is_readable(other.text):
+            page.text, page.failed, page.unread_texts = other.text, "", 0
+        elif page.unread_texts:
+            text = with_missing_lines(page.text, other.text)
+            page.text, page.unread_texts = text, page.unread_texts if text == page.text else 0
         return page
 
     def _by_pypdf(self, index: int) -> PDFPage | None:

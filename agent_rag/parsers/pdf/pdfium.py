@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
+from .annotations import Annotations, annotations, with_missing
 from .engines import PDFPage, encrypted
 from .ffi import FastPdfium, address
-from .layout import Box, column_areas, may_have_columns, ruled_grids
+from .layout import MAX_BOXES, Box, column_areas, may_have_columns, ruled_grids
 from .rtl import in_reading_order, is_right_to_left
+from .stacked import may_be_stacked, unstacked
 from .tables import with_tables
 from .text import Bookmark, clean
 
@@ -36,15 +39,27 @@ class PdfiumEngine:
         self._fast = _fast_pdfium()
         _lock.acquire()
         try:
-            self._document = pdfium.PdfDocument(data, password=password)
-        except pdfium.PdfiumError as error:
-            _lock.release()
-            if getattr(error, "err_code", None) in (self._raw.FPDF_ERR_PASSWORD, self._raw.FPDF_ERR_SECURITY):
-                raise encrypted(filename, password) from error
-            raise
+            self._document = self._opened(data, filename, password)
+            self._document.init_forms()
         except BaseException:
             _lock.release()
             raise
+
+    def _opened(self, data: bytes, filename: str, password: str | None) -> Any:
+        try:
+            return self._pdfium.PdfDocument(data, password=password)
+        except self._pdfium.PdfiumError as error:
+            locked = getattr(error, "err_code", None) in (self._raw.FPDF_ERR_PASSWORD, self._raw.FPDF_ERR_SECURITY)
+            if locked:
+                self._forget_error()
+            if locked and b"/Encrypt" in data:
+                raise encrypted(filename, password) from error
+            raise
+
+    def _forget_error(self) -> None:
+        """pdfium keeps its last error until the next one, and some failures set none: they would be called the same."""
+        with suppress(self._pdfium.PdfiumError):
+            self._pdfium.PdfDocument(b"no PDF")
 
     def page_count(self) -> int:
         return len(self._document)
@@ -62,18 +77,27 @@ class PdfiumEngine:
         except self._pdfium.PdfiumError as error:
             return PDFPage(failed=str(error))
         try:
-            page = self._with_form_values(page, index)
-            return self._read(page, images=images)
+            over = self._annotations(page)
+            if over.to_draw:
+                page = self._with_drawn_annotations(page, index)
+            result = self._read(page, images=images)
         except self._pdfium.PdfiumError as error:
             return PDFPage(failed=str(error))
         finally:
             page.close()
+        result.text = with_missing(result.text, over)
+        result.failed = "" if result.text else result.failed
+        result.comments = over.comments
+        return result
 
-    def _with_form_values(self, page: Any, index: int) -> Any:
-        """The page with the looks of its form fields drawn into it, else their text would be missing."""
+    def _annotations(self, page: Any) -> Annotations:
+        if not self._fast.has_annotations(address(page.raw)):
+            return Annotations()
+        return annotations(self._raw, self._document.formenv, page)
+
+    def _with_drawn_annotations(self, page: Any, index: int) -> Any:
+        """The page with the looks of its form fields and typed text drawn into it, else their text would be missing."""
         raw = self._raw
-        if not self._fast.has_widget(address(page.raw)):
-            return page
         if raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_SUCCESS:
             return page
         page.close()
@@ -82,10 +106,12 @@ class PdfiumEngine:
     def _read(self, page: Any, *, images: bool) -> PDFPage:
         textpage = page.get_textpage()
         try:
-            text = self._text(textpage, page)
+            read, has_char_boxes = self._fast.text(address(textpage.raw))
+            unread = self._fast.unread_texts(address(page.raw), address(textpage.raw), read)
+            text = self._text(textpage, page, read, has_char_boxes)
         finally:
             textpage.close()
-        result = PDFPage(text=text)
+        result = PDFPage(text=text, unread_texts=unread)
         if images or not text:
             pictures = list(self._deep(page))
             result.has_images = any(kind == _IMAGE for kind, _ in pictures)
@@ -101,9 +127,8 @@ class PdfiumEngine:
                 return
             yield item.type, item
 
-    def _text(self, textpage: Any, page: Any) -> str:
+    def _text(self, textpage: Any, page: Any, text: str, has_char_boxes: bool) -> str:
         handle = address(textpage.raw)
-        text, has_char_boxes = self._fast.text(handle)
         if not text or text.isspace():
             return ""
         if has_char_boxes and is_right_to_left(text):
@@ -113,17 +138,26 @@ class PdfiumEngine:
             tabled = with_tables(text, grids, partial(self._fast.char_centre, handle))
             if tabled:
                 return tabled
-        return self._in_columns(handle, text) or clean(text)
+        boxes = self._boxes(handle)
+        if in_columns := self._in_columns(handle, text, boxes):
+            return in_columns
+        if has_char_boxes and may_be_stacked(boxes):
+            text = unstacked(text, partial(self._fast.char_box, handle), partial(self._fast.is_upright, handle))
+        return clean(text)
 
-    def _in_columns(self, textpage: int, text: str) -> str | None:
+    def _boxes(self, textpage: int) -> list[Box]:
+        """Of the pieces of text in the engine's order; none where there are too many to look at."""
         count = self._fast.count_rects(textpage)
-        if not may_have_columns(text, count):
+        return self._fast.rects(textpage, count) if count <= MAX_BOXES else []
+
+    def _in_columns(self, textpage: int, text: str, boxes: list[Box]) -> str | None:
+        if not may_have_columns(text, len(boxes)):
             return None
 
         def read(box: Box) -> str:
             return self._fast.text_in(textpage, box, len(text) + 2)
 
-        areas = column_areas(self._fast.rects(textpage, count), read)
+        areas = column_areas(boxes, read)
         if not areas:
             return None
         pieces = [clean(read(area)) for area in areas]

@@ -1,0 +1,39 @@
+"""Text of a PDF page that one engine has and the other does not."""
+
+from __future__ import annotations
+
+import re
+
+_WORD = re.compile(r"[^\W_]+")
+_GLYPH_NAME = re.compile(r"/[A-Za-z]*\d+\b|\ufffd|[\ue000-\uf8ff]")
+_WHOLE_LINE = 0.5
+
+
+def with_missing_lines(text: str, other: str) -> str:
+    """The text with the lines of `other` of which most words are not in it, each before the line that follows it there.
+
+    Lines of glyph names (/g12), which pypdf gives for letters that nothing maps to text, are left out.
+    """
+    words = set(_WORD.findall(text.casefold()))
+    result, position = "", 0
+    pending: list[str] = []
+    for line in other.splitlines():
+        own = _WORD.findall(line.casefold())
+        if not own or not is_readable(line):
+            continue
+        if sum(word not in words for word in own) > _WHOLE_LINE * len(own) and any(len(word) > 1 for word in own):
+            pending.append(line.strip())
+            continue
+        found = text.find(line.strip(), position)
+        if found >= 0 and pending:
+            start = text.rfind("\n", 0, found) + 1
+            start = max(start, position)
+            result += text[position:start] + "\n".join(pending) + "\n"
+            position, pending = start, []
+    rest = text[position:]
+    return result + "\n".join(part for part in (rest, *pending) if part)
+
+
+def is_readable(text: str) -> bool:
+    """Whether it is made of letters, not of glyph names and of characters that nobody assigned."""
+    return 2 * len(_GLYPH_NAME.findall(text)) < max(1, len(text.split()))
