@@ -396,15 +396,16 @@ async def test_long_cells_on_both_sides_are_rows_where_they_begin_together() -> 
 
 async def test_columns_of_paragraphs_are_read_one_after_the_other() -> None:
     """From a file that draws row by row: the paragraphs begin at heights of their own."""
-    words = ["rain", "falls", "on", "the", "western", "coast", "in", "autumn", "and", "it", "rarely", "ends"]
+    text = "rain falls on the western coast in autumn and it rarely ends before the winter has begun there"
+    words = text.split()
     left = [" ".join(words[(3 * i + k) % len(words)] for k in range(7)) for i in range(14)]
     right = [" ".join(words[(5 * i + k) % len(words)] for k in range(7)) for i in range(14)]
     left[5], right[9] = "It stops.", "It begins."
     shown = [(x, 700 - 13 * i, texts[i]) for i in range(14) for x, texts in ((72, left), (330, right))]
 
-    (text,) = await _texts(raw_pdf([pdf_lines(*shown)]))
+    (page,) = await _texts(raw_pdf([pdf_lines(*shown)]))
 
-    assert text.splitlines() == [*left, *right]
+    assert page.splitlines() == [*left, *right]
 
 
 @pytest.mark.parametrize(

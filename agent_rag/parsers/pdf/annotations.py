@@ -27,7 +27,7 @@ class Annotations:
     comments: list[str] = field(default_factory=list)
 
 
-def annotations(raw: Any, form: Any, page: Any) -> Annotations:
+def read_annotations(raw: Any, form: Any, page: Any) -> Annotations:
     """Read those of a page.
 
     Args:

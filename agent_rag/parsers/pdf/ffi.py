@@ -145,7 +145,7 @@ class FastPdfium:
 
     def is_upright(self, textpage: int, index: int) -> bool:
         """Whether the character at an index stands on a level line."""
-        return abs(self._char_angle(textpage, index)) < _LEVEL
+        return bool(abs(self._char_angle(textpage, index)) < _LEVEL)
 
     def unread_texts(self, page: int, textpage: int, text: str) -> int:
         """How many visible pieces of text on the page gave no character at all.

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
-from .annotations import Annotations, annotations, with_missing
+from .annotations import Annotations, read_annotations, with_missing
 from .engines import PDFPage, encrypted
 from .ffi import FastPdfium, address
 from .layout import MAX_BOXES, Box, column_areas, may_have_columns, ruled_grids
@@ -93,7 +93,7 @@ class PdfiumEngine:
     def _annotations(self, page: Any) -> Annotations:
         if not self._fast.has_annotations(address(page.raw)):
             return Annotations()
-        return annotations(self._raw, self._document.formenv, page)
+        return read_annotations(self._raw, self._document.formenv, page)
 
     def _with_drawn_annotations(self, page: Any, index: int) -> Any:
         """The page with the looks of its form fields and typed text drawn into it, else their text would be missing."""
