@@ -20,6 +20,8 @@ _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(?=\S)(.*?^)?(?:---|\.\.\.)[ \t]*(?:\
 _YAML_KEY = re.compile(r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s#\-\[{>|&*!%@`:][^:\n]*+):(?:[ \t]|\r?$)""")
 _YAML_LINE = re.compile(r"\r?$|[ \t#\]}]|-(?:[ \t]|\r?$)")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
+_RULER = re.compile(r"^\|(?: --- \|)++\n?", re.M)
+_CELL_END = re.compile(r"(?<!\\)\|")
 _WHOLE = {"fence", "code_block", "table_open", "html_block", "heading_open"}
 _ANCHOR = re.compile(r"(?<!\s)[ \t]+\{#[\w:.-]+\}[ \t]*$")
 _INLINE_MARKUP = re.compile(r"[\\`*_\[\]<&!]")
@@ -130,10 +132,33 @@ def _normal(text: str) -> str:
     return text.replace("\0", "\ufffd") if "\0" in text else text
 
 
+def table_blocks(text: str) -> list[Block]:
+    """The blocks of a text that is one table with lines above and below, as a sheet is: without reading its cells."""
+    ruler = _RULER.search(text)
+    if ruler is None:
+        return [Block("paragraph_open", 0, len(text), len(text))]
+    start = text.rfind("\n", 0, ruler.start() - 1) + 1 if ruler.start() else 0
+    stop = ruler.end()
+    while text.startswith("|", stop):
+        stop = text.find("\n", stop) + 1 or len(text)
+    return _covering([Block("table_open", start, stop, stop)], 0, len(text), text)
+
+
 def rows_of(text: str, table: Block) -> tuple[int, list[tuple[int, int]]]:
     """End of a table's header (with its delimiter row), and the spans of its body rows."""
     lines = [match.span() for match in _LINE.finditer(text, table.start, table.stop) if match.end() > match.start()]
     return lines[1][1], lines[2:]
+
+
+def cells_of(row: str) -> list[str]:
+    """The cells of a table's row as they are written, a bar in them with its backslash."""
+    return [cell.strip() for cell in _CELL_END.split(row.strip().removeprefix("|").removesuffix("|"))]
+
+
+def table_of(rows: Sequence[Sequence[str]]) -> str:
+    """A table of such cells, without a final line end; the first row is its header."""
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
 
 
 def _line_starts(text: str, offset: int, end: int) -> list[int]:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
-from .._util.markdown import Block, Markdown, headings_in, rows_of
+from .._util.markdown import Block, Markdown, cells_of, headings_in, rows_of, table_blocks, table_of
 from ..documents import Heading, Section
+from ..places import LineNumbers
 from ._boundaries import first_solid, line_end, line_start
 from ._text import STRUCTURED_CHARACTERS, HeadingPaths, Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, largest_fit
@@ -40,7 +41,7 @@ class MarkdownChunker(SizedChunker):
     def split(self, section: Section) -> Iterator[Piece]:
         text = section.text
         source = Markdown(text)
-        blocks = source.blocks()
+        blocks = table_blocks(text) if _is_of_rows(section) else source.blocks()
         if not section.headings:
             section = section.model_copy(update={"headings": _headings(source, blocks)})
         paths = HeadingPaths(section)
@@ -51,6 +52,10 @@ class MarkdownChunker(SizedChunker):
             for block in body:
                 packer.add(block)
             yield from packer.finish()
+
+
+def _is_of_rows(section: Section) -> bool:
+    return isinstance(section.places, LineNumbers) and section.places.unit == "rows"
 
 
 def _headings(source: Markdown, blocks: Iterable[Block]) -> list[Heading]:
@@ -176,8 +181,11 @@ class _Packer:
     def _divide_table(self, table: Block) -> None:
         header_end, rows = rows_of(self.text, table)
         header = self.text[table.start : header_end]
-        if not rows or self.cutter.length(header) > self.cutter.size // 2:
+        if not rows:
             self._divide(Block("code_block", table.start, table.stop, table.end))
+            return
+        if self.cutter.length(header) > self.cutter.size // 2:
+            self._divide_wide_table(table, header, rows)
             return
         done = self._first_part(table, rows)
         while done < len(rows):
@@ -188,6 +196,61 @@ class _Packer:
             else:
                 self._divide_row(header, rows, done)
             done += fitting or 1
+
+    def _divide_wide_table(self, table: Block, header: str, rows: list[tuple[int, int]]) -> None:
+        """Cut a table whose header alone takes too much room into tables of some of its columns, the first in each."""
+        names = cells_of(header.partition("\n")[0])
+        groups = self._column_groups(names)
+        if not groups:
+            self._divide(Block("code_block", table.start, table.stop, table.end))
+            return
+        self._close()
+        cells = [cells_of(self.text[start:end]) for start, end in rows]
+        done = 0
+        while done < len(rows):
+            parts = self._parts_of_columns(names, groups, cells[done : done + 1])
+            count = 1
+            while done + count < len(rows):
+                wider = self._parts_of_columns(names, groups, cells[done : done + count + 1])
+                if any(self.cutter.length(text) > self.cutter.size for text in wider):
+                    break
+                parts, count = wider, count + 1
+            for text in parts:
+                self._narrow_piece(rows, done, done + count, text)
+            done += count
+
+    def _parts_of_columns(self, names: list[str], groups: list[list[int]], rows: list[list[str]]) -> list[str]:
+        """A table of these rows for each group of columns."""
+        return [
+            table_of([[row[column] for column in group if column < len(row)] for row in (names, *rows)])
+            for group in groups
+        ]
+
+    def _column_groups(self, names: list[str]) -> list[list[int]]:
+        """Columns whose names fit in a third of the size, beside that of the first column; none where one does not."""
+        groups: list[list[int]] = []
+        for column in range(1, len(names)):
+            if groups and self._names_fit(names, [0, *groups[-1], column]):
+                groups[-1].append(column)
+            elif self._names_fit(names, [0, column]):
+                groups.append([column])
+            else:
+                return []
+        return [[0, *group] for group in groups]
+
+    def _names_fit(self, names: list[str], columns: list[int]) -> bool:
+        return self.cutter.length(table_of([[names[column] for column in columns]])) <= self.cutter.size // 3
+
+    def _narrow_piece(self, rows: list[tuple[int, int]], first: int, end: int, text: str) -> None:
+        """A chunk of some columns; a row that is larger than a chunk is cut under its names."""
+        if self.cutter.length(text) <= self.cutter.size:
+            self._table_piece(rows, first, end, text)
+            return
+        head_end = text.index("\n", text.index("\n") + 1) + 1
+        header = text[:head_end]
+        cutter = Cutter(self.cutter.size, 0, lambda part: self.cutter.length(header + part))
+        for start, stop in cutter.cut(text, head_end):
+            self._table_piece(rows, first, end, header + text[start:stop].rstrip("\n"))
 
     def _first_part(self, table: Block, rows: list[tuple[int, int]]) -> int:
         """The part that has its header by nature: a span of the text. Gives the number of its rows."""

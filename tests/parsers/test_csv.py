@@ -6,6 +6,7 @@ import csv
 
 import pytest
 
+from agent_rag.chunkers import AutoChunker
 from agent_rag.errors import ParseError, ParseLimitError
 from agent_rag.parsers import CSVParser
 
@@ -96,3 +97,70 @@ async def test_cells_are_bounded_and_blank_files_are_an_error() -> None:
         await _table(b"\n  \n,,\n")
     with pytest.raises(ValueError, match="one character"):
         CSVParser(delimiter=",,")
+
+
+@pytest.mark.parametrize(
+    ("data", "first_rows"),
+    [
+        (b"Region,2019,2020,2021\nNorth,5,6,7\n", ["| Region | 2019 | 2020 | 2021 |"]),
+        (b"name,score,score\nAnn,1,2\n", ["| name | score | score |"]),
+        (b"Alice,Rome\nBob,Paris\nCarol,Oslo\n", ["| Column 1 | Column 2 |", "| --- | --- |", "| Alice | Rome |"]),
+        (b"City,Country\nRome,Italy\nOslo,Norway\n", ["| City | Country |"]),
+        (b"1999,2000\n3,4\n", ["| Column 1 | Column 2 |"]),
+    ],
+    ids=["years", "names alike", "rows of words", "usual names", "years only"],
+)
+async def test_the_header_is_told_from_the_content(data: bytes, first_rows: list[str]) -> None:
+    """Years in order and names that are alike are names too; a row like all others is none."""
+    assert (await _table(data)).splitlines()[: len(first_rows)] == first_rows
+
+
+async def test_titles_and_comments_above_the_header_stand_above_the_table() -> None:
+    """And are not the header of each chunk."""
+    data = b"Sales report 2024;;\n# in units\n\nRegion;Product;Sold\n" + b"".join(
+        b"Region%d;Pump;%d\n" % (n, n) for n in range(150)
+    )
+
+    sections = await CSVParser().parse(data, "a.csv")
+
+    assert sections[0].text.startswith(
+        "Sales report 2024\n# in units\n\n| Region | Product | Sold |\n| --- | --- | --- |\n"
+    )
+    assert sections[1].text.startswith("| Region | Product | Sold |\n| --- | --- | --- |\n| Region100 |")
+    assert [section.metadata["rows"] for section in sections] == ["5-104", "105-154"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b'a,b\n1,"x\n2,y\n3,z\n', b'a,b\n1,"x\n2,"y"\n3,z\n', b'a,b\n1,x\n2,"y"\n3,"z\n'],
+    ids=["to the end", "to another quote", "in the last row"],
+)
+async def test_a_stray_quote_swallows_no_row(data: bytes) -> None:
+    """The rows below it stay rows."""
+    rows = (await _table(data)).splitlines()[2:]
+
+    assert [row[:4] for row in rows] == ["| 1 ", "| 2 ", "| 3 "]
+
+
+async def test_spaces_before_quotes_do_not_cut_a_cell() -> None:
+    """As spreadsheets and people write them."""
+    assert await _table(b'n, text, m\n1, "x, y", 3\n') == "| n | text | m |\n| --- | --- | --- |\n| 1 | x, y | 3 |\n"
+
+
+async def test_a_wide_table_has_its_names_in_every_chunk() -> None:
+    """Forty columns: each chunk is a table of some of them beside the first, and every value is under its name."""
+    names = ["id", *(f"measurement_of_sensor_{n}" for n in range(60))]
+    rows = [[f"row{r}", *(f"v{r}_{n}" for n in range(60))] for r in range(30)]
+    data = "\n".join(",".join(row) for row in [names, *rows]).encode()
+
+    chunks = await AutoChunker().chunk(await CSVParser().parse(data, "a.csv"))
+
+    found = {}
+    for chunk in chunks:
+        header, ruler, *lines = [line.strip("| ").split(" | ") for line in chunk.text.strip().split("\n")]
+        assert set(ruler) == {"---"}
+        for line in lines:
+            assert chunk.metadata["rows"][0] <= int(line[0][3:]) + 2 <= chunk.metadata["rows"][1]
+            found.update({(line[0], name): value for name, value in zip(header, line, strict=True)})
+    assert found == {(row[0], name): value for row in rows for name, value in zip(names, row, strict=True)}
+    assert all(len(chunk.text) <= 1000 for chunk in chunks)

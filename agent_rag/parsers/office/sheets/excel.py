@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from ....content import TextBlock
 from ....documents import Heading, Section
 from ....errors import ConfigurationError, UnsupportedFormatError
+from ....places import LineNumbers
 from ....workers import Isolation, is_isolated
 from ... import sniff
 from ...file import DEFAULT_MAX_FILE_BYTES, FileParser, is_large
@@ -169,29 +170,50 @@ class ExcelParser(FileParser):
         table = sheet.grid.table()
         size = self.rows_per_section
         if size is None or len(table.rows) <= size + 1:
-            return self._section(sheet, self._table_text(table, table.rows), sheet.remarks, filename, {})
+            text = self._table_text(table, table.rows)
+            return self._section(sheet, text, sheet.remarks, filename, {}, self._places(table, table.rows))
         sections: list[Section] = []
         for start in range(1, len(table.rows), size):
             group = table.rows[start : start + size]
             remarks = sheet.remarks if start + size >= len(table.rows) else []
             text = self._table_text(table, table.rows[:1], group)
             numbers = f"{group[0].number}-{group[-1].number}"
-            sections += self._section(sheet, text, remarks, filename, {"rows": numbers})
+            places = self._places(table, table.rows[:1], group, is_first=start == 1)
+            sections += self._section(sheet, text, remarks, filename, {"rows": numbers}, places)
         return sections
 
     def _section(
-        self, sheet: Sheet, table: str, remarks: list[str], filename: str, extra: dict[str, str]
+        self,
+        sheet: Sheet,
+        table: str,
+        remarks: list[str],
+        filename: str,
+        extra: dict[str, str],
+        places: LineNumbers | None = None,
     ) -> list[Section]:
         text = self._joined(sheet.name, table, remarks)
         if not text:
             return []
         metadata: dict[str, Any] = {"sheet": sheet.name} | ({"hidden": True} if sheet.hidden else {}) | extra
-        section = Section(content=TextBlock(text=text), source=filename, metadata=metadata)
+        section = Section(content=TextBlock(text=text), source=filename, metadata=metadata, places=places)
         if self.include_sheet_names:
             section.headings = [Heading(level=1, title=sheet.name, offset=0)]
         else:
             section.heading_path = [sheet.name]
         return [section]
+
+    def _places(self, table: Table, *parts: list[Row], is_first: bool = True) -> LineNumbers | None:
+        """The rows of the sheet in which the lines of a table stand."""
+        if not table.rows:
+            return None
+        if self.table_format == "json" and self.include_cell_coordinates:
+            numbers = [row.number for rows in parts for row in rows]
+        else:
+            numbers = [number for rows in parts for number in table.row_numbers(rows)]
+        if not is_first:
+            numbers[0] = 0
+        ruled = [numbers[0], 0, *numbers[1:]] if self.table_format == "markdown" else [0, *numbers]
+        return LineNumbers.of(ruled, first_line=int(self.include_sheet_names), unit="rows")
 
     def _text(self, sheet: Sheet) -> str:
         table = sheet.grid.table()

@@ -154,6 +154,15 @@ class Table:
                 cells[self._positions[column]] = f"[{column_name(column)}{row.number}] {text}" if coordinates else text
             yield cells
 
+    def row_numbers(self, rows: Iterable[Row]) -> Iterator[int]:
+        """The number of each of `full_rows`, 0 for a gap."""
+        previous = None
+        for row in rows:
+            if previous is not None and row.number > previous + 1:
+                yield 0
+            previous = row.number
+            yield row.number
+
 
 def _positions(columns: list[int]) -> dict[int, int]:
     positions: dict[int, int] = {}
