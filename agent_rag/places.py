@@ -36,7 +36,7 @@ class LineNumbers(BaseModel):
         return cls(unit=unit, runs=[*runs, (first_line + len(numbers), 0)])
 
     def between(self, first_line: int, last_line: int) -> dict[str, Any]:
-        """``{"rows": [308, 312]}``: numbers of the first and the last line that have one; nothing if none has."""
+        """``{"rows": [308, 312]}``: numbers of the first and the last line that have one; None if none has."""
         numbers: list[int] = []
         index = max(0, bisect_right(self.runs, (first_line, 1 << 60)) - 1)
         for line, number in self.runs[index:]:
@@ -47,7 +47,7 @@ class LineNumbers(BaseModel):
             begin, end = max(line, first_line), min(following - 1, last_line)
             if number and begin <= end:
                 numbers += [number + begin - line, number + end - line]
-        return {self.unit: [numbers[0], numbers[-1]]} if numbers else {}
+        return {self.unit: [numbers[0], numbers[-1]] if numbers else None}
 
 
 class CueTimes(BaseModel):
@@ -62,9 +62,9 @@ class CueTimes(BaseModel):
         first = max(0, bisect_right(self.cues, (first_line, "\U0010ffff")) - 1)
         inside = list(self.cues[first : bisect_right(self.cues, (last_line, "\U0010ffff"))])
         if not inside:
-            return {}
+            return {"time": None, "speaker": None}
         speakers = list(dict.fromkeys(speaker for _, speaker, _, _ in inside if speaker))
-        return {"time": f"{inside[0][2]}-{inside[-1][3]}"} | ({"speaker": ", ".join(speakers)} if speakers else {})
+        return {"time": f"{inside[0][2]}-{inside[-1][3]}", "speaker": ", ".join(speakers) or None}
 
 
 Places = Annotated[LineNumbers | CueTimes, Field(discriminator="kind")]

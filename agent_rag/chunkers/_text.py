@@ -191,8 +191,15 @@ def _emit(
             values["content"] = _made(TextBlock, {"type": "text", "text": text[start:end]}, _TEXT_FIELDS)
             values["heading_path"] = paths.at_visible(text, start, end) if section.headings else path.copy()
         if located is not None:
-            values["metadata"].update(located.between(piece[0], piece[1]))
+            _take_place(values["metadata"], located.between(piece[0], piece[1]))
         chunks.append(_made(Chunk, values, _CHUNK_FIELDS))
+
+
+def _take_place(metadata: dict[str, Any], place: dict[str, Any]) -> None:
+    """Write a chunk's own place over that of its section; None where it has none of that kind."""
+    metadata.update(place)
+    for name in [name for name, value in place.items() if value is None]:
+        del metadata[name]
 
 
 def _fill_from_piece(values: dict[str, Any], piece: Piece, text: str, paths: HeadingPaths) -> None:

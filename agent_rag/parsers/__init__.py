@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .text.notebook import NotebookParser
     from .text.plain import TextParser, parse_text
     from .text.rst import RSTParser
+    from .text.transcript import TranscriptParser
     from .text.xml import XMLParser
     from .text.yaml import YAMLParser
     from .web.epub import EPUBParser
@@ -58,6 +59,7 @@ _LAZY = {
     "TesseractOCR": "images.ocr",
     "TextParser": "text.plain",
     "WordParser": "office.word",
+    "TranscriptParser": "text.transcript",
     "XMLParser": "text.xml",
     "YAMLParser": "text.yaml",
     "parse_text": "text.plain",
@@ -88,6 +90,7 @@ __all__ = [
     "RTFParser",
     "TesseractOCR",
     "TextParser",
+    "TranscriptParser",
     "WordParser",
     "XMLParser",
     "YAMLParser",

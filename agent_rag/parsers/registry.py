@@ -46,7 +46,8 @@ _SHIPPED = [
              " application/geo+json application/ld+json text/json", ".json .jsonl .ndjson .geojson .jsonld"),
     _shipped("text.notebook", "NotebookParser", sniff.NOTEBOOK, ".ipynb"),
     _shipped("text.xml", "XMLParser", "application/xml text/xml application/rss+xml application/atom+xml image/svg+xml",
-             ".xml .rss .atom .svg .xsd .xsl"),
+             ".xml .rss .atom .svg .xsd .xsl .kml .gpx .csproj .plist .wsdl .xliff .xlf"),
+    _shipped("text.transcript", "TranscriptParser", "text/vtt application/x-subrip text/srt", ".vtt .srt"),
     _shipped("text.yaml", "YAMLParser", "application/yaml application/x-yaml text/yaml text/x-yaml", ".yaml .yml"),
     _shipped("text.rst", "RSTParser", "text/x-rst text/prs.fallenstein.rst", ".rst .rest"),
     _shipped("text.code", "CodeParser", "text/x-python text/x-script.python application/javascript text/javascript"

@@ -8,8 +8,19 @@ from pathlib import Path
 import pytest
 
 from agent_rag import Section, TextParser
+from agent_rag.chunkers import AutoChunker, MarkdownChunker
+from agent_rag.documents import text_section
 from agent_rag.errors import EmptyFileError, ParseError, ParseLimitError
-from agent_rag.parsers import CodeParser, JSONParser, MarkdownParser, RSTParser, XMLParser, YAMLParser, parse_text
+from agent_rag.parsers import (
+    CodeParser,
+    JSONParser,
+    MarkdownParser,
+    RSTParser,
+    XMLParser,
+    YAMLParser,
+    parse_text,
+    parser_for,
+)
 
 from .samples import SAMPLES
 
@@ -111,6 +122,75 @@ class TestMarkdown:
         }
         assert section.text == "# One\n"
 
+    async def test_any_key_may_stand_in_front_matter(self) -> None:
+        """`source` and names of parameters; prose is text too, and a page number there is no place."""
+        fields = (
+            'title: X\nsource: "https://x"\nheadings: no\npage: 12\ndescription: The launch window opens at 04:15\n'
+        )
+        text = f"---\n{fields}---\n\n# Hi\n"
+
+        (section,) = await MarkdownParser().parse(text.encode(), "a.md")
+
+        assert section.source == "a.md"
+        assert section.metadata == {
+            "title": "X",
+            "source": "https://x",
+            "headings": "no",
+            "front_matter_page": "12",
+            "description": "The launch window opens at 04:15",
+            "format": "markdown",
+        }
+        assert section.text == "description: The launch window opens at 04:15\n\n# Hi\n"
+
+    async def test_slides_are_no_front_matter(self) -> None:
+        """A blank line behind the first dashes, or text that is no mapping."""
+        text = "---\n\n# Deck\n\nAgenda\n\n---\n\n# Two\n"
+
+        (section,) = await MarkdownParser().parse(text.encode(), "a.md")
+
+        assert (section.text, [item.title for item in section.headings]) == (text, ["Deck", "Two"])
+
+    @pytest.mark.parametrize(
+        ("text", "headings"),
+        [
+            ("# my_long_name and snake_case_x\n", [(1, "my_long_name and snake_case_x")]),
+            ("## `agent_rag.filters`\n", [(2, "agent_rag.filters")]),
+            ("# The `*args` and `**kwargs` rules\n", [(1, "The *args and **kwargs rules")]),
+            ("<!--\n# hidden\n-->\n\n<pre>\n# no\n</pre>\n\n# Real\n", [(1, "Real")]),
+            ("Foo\nBar\n---\n", [(2, "Foo Bar")]),
+            ("# a\\_b \\# c &amp; d\n", [(1, "a_b # c & d")]),
+            ("# Price ~5 to ~6\n", [(1, "Price ~5 to ~6")]),
+            ("# [1.0.0] - today\n\n[1.0.0]: http://x\n", [(1, "1.0.0 - today")]),
+            ("# Title {#anchor}\n", [(1, "Title")]),
+            ("# [![Build](b.svg)](b)\n\n# ![logo](l.png) Name\n", [(1, "Build"), (1, "Name")]),
+            ("- # in a list\n\n> ## in a quote\n", [(1, "in a list"), (2, "in a quote")]),
+            ("#\n\n# <!-- no -->\n", []),
+        ],
+    )
+    async def test_titles_are_those_of_commonmark(self, text: str, headings: list[tuple[int, str]]) -> None:
+        """As they read, for the parser and the chunker alike."""
+        (section,) = await MarkdownParser().parse(text.encode(), "a.md")
+        bare = text_section(text, "a.md", format="markdown")
+
+        assert [(item.level, item.title) for item in section.headings] == headings
+        assert [chunk.heading_path for chunk in await MarkdownChunker().chunk([bare])] == [
+            chunk.heading_path for chunk in await MarkdownChunker().chunk([section])
+        ]
+
+    async def test_a_long_text_has_the_headings_of_a_short_one(self) -> None:
+        """It is read window by window; a fence, a quote or a list may go on over several."""
+        inside = "```\n" + "# no\n" * 30_000 + "```\n\n> quote\n" + "> more\n" * 20_000
+        text = "".join(f"# H{i}\n\n{inside}\n[d{i}]: http://x\n\n" for i in range(3)) + "Set [d0]\nUp\n---\n"
+
+        (section,) = await MarkdownParser(isolation="none").parse(text.encode(), "a.md")
+
+        assert [(item.level, item.title, text[item.offset :][:3]) for item in section.headings] == [
+            (1, "H0", "# H"),
+            (1, "H1", "# H"),
+            (1, "H2", "# H"),
+            (2, "Set d0 Up", "Set"),
+        ]
+
     @pytest.mark.parametrize("text", ["---\nkey: {a: 1}\n---\nx\n", "---\n\nx\n", "---\nnot yaml at all\n---\nx\n"])
     async def test_front_matter_that_is_more_than_fields_stays_text(self, text: str) -> None:
         """Nothing is lost."""
@@ -192,9 +272,58 @@ class TestXML:
 
         assert section.text == (
             "r\n  book id=7\n    title: Regn & vær\n    p: One bold and more.\n    raw: a < b\n  by: Tarnholm\n  mix\n"
-            "    i: first\n    then tail\n    i: last\n    end\n  only at=1"
+            "    i: first\n    then tail\n    i: last\n    end\n  empty\n  only at=1"
         )
-        assert _titles(section) == [(1, "r", "r"), (2, "book id=7", "  book id=7"), (2, "mix", "  mix")]
+        assert _titles(section) == [(1, "r", "r"), (2, "Regn & vær", "  book id=7"), (2, "mix", "  mix")]
+
+    @pytest.mark.parametrize(
+        ("text", "outline", "wrong"),
+        [
+            (
+                '<c><part number="ZX81"/><name>Rotor&nbsp;blade</name><name>Stator</name></c>',
+                "c\n  part number=ZX81\n  name: Rotor blade\n  name: Stator",
+                "the undeclared entity &nbsp;",
+            ),
+            ("<c><p>a & b</p><r><![CDATA[a & b]]></r></c>", "c\n  p: a & b\n  r: a & b", "a bare &"),
+            ("<c><q>x\x01y&#1;</q><n>&#65;</n></c>", "c\n  q: xy\n  n: A", "a control character"),
+            ('<!DOCTYPE c SYSTEM "x.dtd"><c><n>a&auml; &foo;</n></c>', "c\n  n: aä &foo;", "&foo;"),
+        ],
+    )
+    async def test_what_is_nearly_xml_keeps_its_names_and_places(self, text: str, outline: str, wrong: str) -> None:
+        """Entities of HTML, a bare ampersand and control characters are mended, and a warning says so."""
+        (section,) = await XMLParser().parse(text.encode(), "a.xml")
+
+        assert section.text == outline
+        assert wrong in section.warnings[0]
+
+    @pytest.mark.parametrize(
+        ("text", "outline"),
+        [
+            ("<dict><key>Debug</key><true/></dict>", "dict\n  key: Debug\n  true"),
+            ("<r><p>It is hot.<br/>Very</p><feature-x/></r>", "r\n  p: It is hot. Very\n  feature-x"),
+            (
+                "<!-- A licence of many words --><conf><!-- The port to listen on --><port>80</port></conf>",
+                "# A licence of many words\nconf\n  # The port to listen on\n  port: 80",
+            ),
+            (
+                "<item><description>&lt;p&gt;Hello &lt;b&gt;you&lt;/b&gt;&lt;/p&gt;</description></item>",
+                "item\n  description: Hello you",
+            ),
+        ],
+        ids=["empty", "empty in text", "comments", "escaped HTML"],
+    )
+    async def test_what_says_something_is_a_line(self, text: str, outline: str) -> None:
+        """Elements without text, comments that document, the HTML of feeds."""
+        assert (await XMLParser().parse(text.encode(), "a.xml"))[0].text == outline
+
+    async def test_a_title_names_its_element(self) -> None:
+        """JATS and DocBook: the path is of titles, not of ids."""
+        inner = "<sec id='s2'><title>More</title><p>t</p></sec>"
+        text = f"<article><body><sec id='s1'><title>Intro</title>{inner}</sec></body></article>"
+
+        (section,) = await XMLParser().parse(text.encode(), "a.xml")
+
+        assert section.heading_path_at(len(section.text)) == ["article", "body", "Intro", "More"]
 
     async def test_a_wrong_declaration_does_not_count(self) -> None:
         """UTF-16 that calls itself UTF-8."""
@@ -216,10 +345,84 @@ class TestXML:
 
     async def test_broken_markup_leaves_its_text(self) -> None:
         """A cut file and one nested too deep; what is no XML at all is an error."""
-        assert "kept" in (await XMLParser().parse(b"<a><b>kept</b><c>cu", "a.xml"))[0].text
+        (cut,) = await XMLParser().parse(b"<a><b>kept</b><c>cu", "a.xml")
+        assert (cut.text, len(cut.warnings)) == ("a\n  b: kept\n  c: cu", 1)
+        assert "three" in (await XMLParser().parse(b"<a><b>one</b></c></a><e>three</e>", "a.xml"))[0].text
         assert "deep" in (await XMLParser().parse(b"<a>" * 5_000 + b"deep", "a.xml"))[0].text
         with pytest.raises(ParseError, match=r"a\.xml: this is no XML"):
             await XMLParser().parse(b"just words", "a.xml")
+
+
+class TestTranscript:
+    async def test_turns_are_paragraphs_and_places_are_times(self) -> None:
+        """Cues of one speaker join; numbers, notes and times are no text."""
+        text = (
+            "WEBVTT\n\nNOTE made\n\n1\n00:00:01.000 --> 00:00:04.000 align:start\n<v Ann Smith>We should ship</v>\n\n"
+            "2\n00:00:04.100 --> 00:00:06.000\n<v Ann Smith>on <i>Friday</i>. &amp; more</v>\n\n"
+            "00:07.000 --> 01:06.000\n<v Bo>No.</v>\n"
+        )
+
+        sections = await parser_for("a.vtt").parse(text.encode(), "a.vtt")
+        chunks = await AutoChunker(chunk_size=45, overlap=0).chunk(sections)
+
+        assert sections[0].text == "Ann Smith: We should ship on Friday. & more\n\nBo: No."
+        assert [(chunk.text.strip(), chunk.metadata) for chunk in chunks] == [
+            (
+                "Ann Smith: We should ship on Friday. & more",
+                {"format": "transcript", "time": "00:00:01-00:00:06", "speaker": "Ann Smith"},
+            ),
+            ("Bo: No.", {"format": "transcript", "time": "00:00:07-00:01:06", "speaker": "Bo"}),
+        ]
+
+    async def test_labels_in_the_text_are_speakers(self) -> None:
+        """As Zoom writes them, also in SubRip; a cue without one goes on."""
+        text = "1\n00:00:01,000 --> 00:00:02,000\nAnn: We ship\n\n2\n00:00:02,000 --> 00:00:03,000\nit: now.\n\n"
+        text += "3\n00:00:03,000 --> 00:00:04,000\nBo: No.\n"
+
+        (section,) = await parser_for("a.srt").parse(text.encode(), "a.srt")
+
+        assert section.text == "Ann: We ship it: now.\n\nBo: No."
+
+    async def test_captions_that_roll_say_each_line_once(self) -> None:
+        """YouTube's repeat the line before."""
+        text = (
+            "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\nhello<00:00:01.500><c> there</c>\n\n"
+            "00:00:02.000 --> 00:00:03.000\nhello there\nhow<00:00:02.500><c> are you</c>\n"
+        )
+
+        (section,) = await parser_for("a.vtt").parse(text.encode(), "a.vtt")
+
+        assert section.text == "hello there how are you"
+
+
+async def test_a_log_loses_its_colours() -> None:
+    """And nothing else."""
+    (section,) = await parser_for("a.log").parse(b"\x1b[32;1mINFO\x1b[0m [1] up\n\x1b]0;title\x07done\n", "a.log")
+
+    assert section.text == "INFO [1] up\ndone\n"
+
+
+class TestOutline:
+    async def test_keys_and_records_of_yaml_are_headings(self) -> None:
+        """Not the lines of block text."""
+        text = (
+            "web:\n  image: nginx\nitems:\n- name: a\n  note: |\n    key:\n      x: 1\n- name: b\n  deep:\n    n: 1\n"
+        )
+
+        (section,) = await parser_for("a.yaml").parse(text.encode(), "a.yaml")
+
+        assert [(item.level, item.title) for item in section.headings] == [
+            (1, "web"), (1, "items"), (2, "name: a"), (2, "name: b"), (3, "deep"),
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize("name", ["a.ini", "a.toml"])
+    async def test_an_option_has_its_section(self, name: str) -> None:
+        """As the heading path of its chunk."""
+        text = "top = 1\n[server]\nport = 80\n[server.tls]\ncert = x\n[client]\nport = 1\n"
+        sections = await parser_for(name).parse(text.encode(), name)
+
+        assert sections[0].heading_path_at(text.index("cert")) == ["server", "server.tls"]
+        assert sections[0].heading_path_at(len(text)) == ["client"]
 
 
 class TestCode:

@@ -6,16 +6,21 @@ import re
 from typing import ClassVar
 
 from ..._util.languages import LANGUAGE_BY_EXTENSION, language_of
-from ...documents import Section, text_section
-from .plain import DecodingParser
+from ...documents import Section
+from .outline import ini_headings
+from .plain import DecodingParser, as_written
 
 _CODING = re.compile(rb"[ \t\f]*(?:#|//|/\*|;|--|%).*?coding[:=][ \t]*([-\w.]+)")
+
+
+_SECTIONED = ("ini", "toml")
 
 
 class CodeParser(DecodingParser):
     """The text as it stands, one Section with metadata ``{"format": "code", "language": "python"}``.
 
     The language comes from the file's name, else from its shebang or modeline; one that is not known gives ``"text"``.
+    The sections of .ini and .toml files are headings, so that an option is found with its section.
     """
 
     format_name = "source code"
@@ -37,4 +42,6 @@ class CodeParser(DecodingParser):
         return None
 
     def read_text(self, text: str, filename: str) -> list[Section]:
-        return [text_section(text, filename, format="code", language=language_of(filename, text) or "text")]
+        language = language_of(filename, text) or "text"
+        headings = ini_headings(text) if language in _SECTIONED else []
+        return as_written(text, filename, headings, format="code", language=language)

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import ClassVar
 
 from ...documents import Section, text_section
+from ...places import LineNumbers
 from ..file import DEFAULT_MAX_FILE_BYTES, FileIsolation
 from .plain import DecodingParser
 
@@ -63,7 +64,9 @@ class JSONParser(DecodingParser):
         first = 1
         while group := list(itertools.islice(records, self.records_per_section)):
             numbers = f"{first}-{first + len(group) - 1}"
-            sections.append(text_section("\n".join(group), filename, format="jsonl", records=numbers))
+            section = text_section("\n".join(group), filename, format="jsonl", records=numbers)
+            section.places = LineNumbers(unit="records", runs=[(0, first)])
+            sections.append(section)
             first += len(group)
         return sections
 

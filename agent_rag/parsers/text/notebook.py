@@ -14,9 +14,8 @@ from ..headings import heading
 from ..web.html import embedded_images, html_to_markdown
 from ..web.walk import EmbeddedImage
 from .markdown import markdown_headings
-from .plain import DecodingParser, one_section
+from .plain import DecodingParser, one_section, without_colours
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _OVERWRITTEN = re.compile(r"^[^\n]*\r(?!\n)", re.M)
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
@@ -161,8 +160,7 @@ class _Cell:
 
 def _plain(text: str) -> str:
     """Terminal text without colours and without what a progress bar wrote over."""
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
+    text = without_colours(text)
     return (_OVERWRITTEN.sub("", text) if "\r" in text else text).strip("\n").rstrip()
 
 

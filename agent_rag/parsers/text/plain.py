@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ...documents import Heading, Section, text_section
 from ...errors import EmptyFileError
+from ...places import LineNumbers
 from ...workers import is_isolated, run_isolated
 from ..base import ParserBase
 from ..file import DEFAULT_MAX_FILE_BYTES, MIB, FileIsolation, FileParser, check_size, parse_errors
 from .encoding import check_encoding, decode
 
+_TERMINAL = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)?|[()][0-9A-Z])")
+
 
 class DecodingParser(FileParser):
     """A parser of a text format: bytes are decoded first, then `read_text` does the rest."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __init__(
         self,
@@ -68,7 +72,8 @@ def _text_here(parser: DecodingParser, text: str, filename: str) -> list[Section
 
 
 class TextParser(DecodingParser):
-    """The whole file as one Section, split downstream by a chunker; markup stays in the text.
+    """The whole file as one Section, split downstream by a chunker; markup stays in the text, the colours of a terminal
+    do not.
 
     `parser_for` takes a more specific parser for Markdown, HTML, CSV and the rest.
     """
@@ -108,7 +113,7 @@ class TextParser(DecodingParser):
         return await super().parse(file, filename)
 
     def read_text(self, text: str, filename: str) -> list[Section]:
-        return [text_section(text, filename)]
+        return as_written(without_colours(text), filename)
 
 
 async def parse_text(text: str, filename: str, *, parser: ParserBase | None = None) -> list[Section]:
@@ -133,6 +138,18 @@ def one_section(text: str, filename: str, headings: list[Heading], **metadata: A
     section = text_section(text, filename, **metadata)
     section.headings = headings
     return [section]
+
+
+def as_written(text: str, filename: str, headings: list[Heading] | None = None, **metadata: Any) -> list[Section]:
+    """`one_section` of a text whose lines are those of the file."""
+    sections = one_section(text, filename, headings or [], **metadata)
+    sections[0].places = LineNumbers(unit="lines", runs=[(0, 1)])
+    return sections
+
+
+def without_colours(text: str) -> str:
+    """Terminal output without the sequences that set colours, move the cursor or name the window."""
+    return _TERMINAL.sub("", text) if "\x1b" in text else text
 
 
 def _is_file(text: str) -> bool:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...documents import Heading, Section
 from ..headings import Headings
-from .plain import DecodingParser, one_section
+from .plain import DecodingParser, as_written
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1+\s*$")
 
@@ -27,7 +27,7 @@ class RSTParser(DecodingParser):
         return [".rest", ".rst"]
 
     def read_text(self, text: str, filename: str) -> list[Section]:
-        return one_section(text, filename, rst_headings(text), format="rst")
+        return as_written(text, filename, rst_headings(text), format="rst")
 
 
 def rst_headings(text: str) -> list[Heading]:

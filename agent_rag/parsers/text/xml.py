@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import html
+import itertools
 import re
+from collections import Counter
 from typing import Any, ClassVar
 
 from ...documents import Section
 from ...errors import ParseError
 from ..headings import Headings
-from ..web.html import strip_tags
+from ..web.html import html_to_markdown, strip_tags
 from .plain import DecodingParser, one_section
 
 Element = Any
@@ -16,19 +19,37 @@ Element = Any
 
 _DECLARATION = re.compile(r"\s*<\?xml\b[^>]*\?>")
 _ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w:.-]+)""")
+_ENTITY = re.compile(
+    r"(?P<kept><!\[CDATA\[(?:.*?\]\]>|.*\Z)|<!--(?:.*?-->|.*\Z)|&(?:amp|lt|gt|quot|apos);)"
+    r"|&(?P<name>[A-Za-z_][\w.-]{0,60});|&\#(?P<code>\d{1,8}|x[0-9a-fA-F]{1,8});|(?P<bare>&)|(?P<control>[\0-\x08\x0b\x0c\x0e-\x1f])",
+    re.S,
+)
+_FORBIDDEN = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f]")
+_DECLARED = re.compile(r"<!ENTITY\s+([\w.-]{1,60})")
+_ESCAPED_MARKUP = re.compile(
+    r"<(?:/(?:p|div|a|b|i|em|strong|li|ul|ol|h[1-6]|span|td|table)|br ?/?|p|p [^<>]{1,200}|img [^<>]{1,500})>"
+)
+_TITLES = frozenset({"title", "head", "heading", "label"})
+_COMMENT_WORDS = 3
 _HEADING_DEPTH = 3
+_TITLED_DEPTH = 6
 _BATCH = 8_192
 _MAX_INDENT = 20
 _PIECE = 64 * 1024
+_WORD = re.compile(r"\w+")
+_TAG = re.compile(r"</?[A-Za-z_][^<>]*>")
+_LOST_WORDS = 0.01
 
 
 class XMLParser(DecodingParser):
     """An outline with one line per element: indented name, attributes, text.
 
     One Section, metadata ``{"format": "xml"}``. Elements that hold elements are headings down to the third level, so a
-    chunk knows the path above it. Text with inline markup stays one line. External entities are not read, and entities
-    that expand without end are an error. Markup that is broken or nested beyond libxml2's 256 levels leaves the text
-    between the tags.
+    chunk knows the path above it; one that begins with a title (JATS, DocBook) is called as that, down to the sixth.
+    Text with inline markup stays one line, comments of three words and more are lines with ``#``, escaped HTML (feeds)
+    becomes Markdown. External entities are not read, and entities that expand without end are an error. Entities that
+    nobody declares, a bare ``&`` and control characters are mended, broken markup is read as far as it goes, and a
+    warning says so; markup nested beyond libxml2's 256 levels leaves the text between the tags.
     """
 
     format_name = "XML"
@@ -36,33 +57,83 @@ class XMLParser(DecodingParser):
 
     @classmethod
     def supported_extensions(cls) -> list[str]:
-        return [".atom", ".rss", ".svg", ".xml", ".xsd", ".xsl"]
+        return [
+            ".atom", ".csproj", ".gpx", ".kml", ".plist", ".rss", ".svg", ".wsdl", ".xlf", ".xliff", ".xml", ".xsd",
+            ".xsl",
+        ]  # fmt: skip
 
     def declared_charset(self, data: bytes) -> str | None:
         found = _ENCODING.search(data[:200])
         return found[1].decode("ascii") if found else None
 
     def read_text(self, text: str, filename: str) -> list[Section]:
-        outline = _outline(text, filename)
+        mended, remark = _mended(text)
+        outline = _outline(mended, filename, recover=False)
         if outline is None:
-            return one_section(strip_tags(text), filename, [], format="xml")
-        return one_section("\n".join(outline.lines), filename, outline.headings.found, format="xml")
+            outline, remark = _recovered(mended, filename), "its markup is broken, and was read as far as it goes"
+        if outline is None:
+            remark = "its markup is broken or nested too deep: only the text between the tags was read"
+            (section,) = one_section(strip_tags(text), filename, [], format="xml")
+        else:
+            (section,) = one_section("\n".join(outline.lines), filename, outline.headings.found, format="xml")
+        if remark:
+            section.warnings.append(f"{filename}: {remark}")
+        return [section]
 
 
-def _outline(text: str, filename: str) -> _Outline | None:
-    """None where only the text between the tags can be saved."""
+def _mended(text: str) -> tuple[str, str]:
+    """The text with entities that only HTML knows as characters, and without what XML forbids; what was wrong."""
+    if "&" not in text and not _FORBIDDEN.search(text):
+        return text, ""
+    declared = set(_DECLARED.findall(text)) if "<!ENTITY" in text else set()
+    wrong: dict[str, None] = {}
+
+    def replaced(found: re.Match[str]) -> str:
+        if found["kept"] or (found["name"] and found["name"] in declared):
+            return found[0]
+        if found["code"] and _is_allowed(found["code"]):
+            return found[0]
+        if found["name"]:
+            wrong[f"the undeclared entity {found[0]}"] = None
+            return html.escape(html.unescape(found[0]), quote=False)
+        wrong["a bare &" if found["bare"] else "a control character"] = None
+        return "&amp;" if found["bare"] else ""
+
+    mended = _ENTITY.sub(replaced, text)
+    kinds = ", ".join(itertools.islice(wrong, 10))
+    return mended, f"it is no well-formed XML ({kinds}), which was mended" if wrong else ""
+
+
+def _is_allowed(code: str) -> bool:
+    """Whether XML allows the character of a numeric reference, ``65`` or ``x41``."""
+    number = int(code[1:], 16) if code.startswith("x") else int(code)
+    return number in (9, 10, 13) or 0x20 <= number < 0xD800 or 0xDFFF < number < 0x110000
+
+
+def _recovered(text: str, filename: str) -> _Outline | None:
+    """The outline of what libxml2 makes of broken markup; None where words would be lost by that."""
+    outline = _outline(text, filename, recover=True)
+    if outline is None:
+        return None
+    words = Counter(_WORD.findall(strip_tags(_TAG.sub(" ", text))))
+    lost = words - Counter(_WORD.findall("\n".join(outline.lines)))
+    return outline if lost.total() <= _LOST_WORDS * words.total() else None
+
+
+def _outline(text: str, filename: str, *, recover: bool) -> _Outline | None:
+    """None where libxml2 gives up."""
     from lxml import etree
 
     declaration = _DECLARATION.match(text)
     start = declaration.end() if declaration else len(text) - len(text.lstrip())
     parser = etree.XMLPullParser(
-        events=("start", "end"),
+        events=("start", "end", "comment"),
         encoding="utf-8",
         resolve_entities="internal",
         no_network=True,
         load_dtd=False,
-        remove_comments=True,
         remove_pis=True,
+        recover=recover,
     )
     outline = _Outline()
     try:
@@ -71,6 +142,7 @@ def _outline(text: str, filename: str) -> _Outline | None:
             outline.take(parser.read_events())
         parser.close()
         outline.take(parser.read_events())
+        outline.finish()
     except etree.XMLSyntaxError as error:
         if "<!ENTITY" in text and ("amplification" in str(error) or "ntity" in str(error)):
             raise ParseError(f"{filename}: its entities expand without bound or are undefined ({error})") from error
@@ -106,12 +178,27 @@ class _Outline:
 
     def take(self, events: Any) -> None:
         for event, element in events:
-            if not isinstance(element.tag, str):
+            if event == "comment":
+                self._comment(element)
+            elif not isinstance(element.tag, str):
                 continue
-            if event == "start":
+            elif event == "start":
                 self._start(element)
             else:
                 self._end(element)
+
+    def finish(self) -> None:
+        """End what is open: a file that is cut."""
+        while self._open and not self._mixed:
+            self._end(self._open[-1].element)
+
+    def _comment(self, element: Element) -> None:
+        words = (element.text or "").split()
+        if not self._mixed and len(words) >= _COMMENT_WORDS:
+            if self._open:
+                self._stray_text(element.getprevious())
+                self._write_parents()
+            self._line("# " + " ".join(words), len(self._open))
 
     def _start(self, element: Element) -> None:
         if self._mixed:
@@ -136,11 +223,10 @@ class _Outline:
             self._open.pop()
         else:
             self._open.pop()
-            text = " ".join("".join(element.itertext()).split())
-            if text or element.attrib:
-                self._write_parents()
-                label = _label(element)
-                self._line(f"{label}: {text}" if text else label, len(self._open))
+            text = _text_of(element)
+            self._write_parents(title=text if _local(element.tag) in _TITLES else "")
+            label = _label(element)
+            self._line(f"{label}: {text}" if text else label, len(self._open))
         self._free(element)
 
     def _stray_text(self, child: Element | None) -> None:
@@ -154,17 +240,20 @@ class _Outline:
         tail = element.tail
         element.clear()
         element.tail = tail
-        while (before := element.getprevious()) is not None:
-            element.getparent().remove(before)
+        parent = element.getparent()
+        while parent is not None and (before := element.getprevious()) is not None:
+            parent.remove(before)
 
-    def _write_parents(self) -> None:
+    def _write_parents(self, *, title: str = "") -> None:
+        """Lines of the open elements that have none; `title` is what the innermost begins with."""
         for depth, frame in enumerate(self._open):
             if frame.is_written:
                 continue
             frame.is_written = True
             label = _label(frame.element)
-            if depth < _HEADING_DEPTH:
-                self.headings.add(depth + 1, label[:200], self._offset)
+            is_titled = bool(title) and depth == len(self._open) - 1
+            if depth < (_TITLED_DEPTH if is_titled else _HEADING_DEPTH):
+                self.headings.add(depth + 1, (title if is_titled else label)[:200], self._offset)
             self._line(label, depth)
 
     def _line(self, text: str, depth: int) -> None:
@@ -174,6 +263,28 @@ class _Outline:
         if len(self.lines) - self._joined > _BATCH:
             self.lines[self._joined :] = ["\n".join(self.lines[self._joined :])]
             self._joined += 1
+
+
+def _text_of(element: Element) -> str:
+    """What an element says in one line; an empty element in it, such as a line break, divides words."""
+    if not len(element):
+        text = element.text or ""
+        if "<" in text and _ESCAPED_MARKUP.search(text):
+            text = html_to_markdown(text)[1]
+        return " ".join(text.split())
+    pieces: list[str] = []
+    for event, inner in _walked(element):
+        if event == "start" and isinstance(inner.tag, str):
+            pieces.append(inner.text or ("" if len(inner) else " "))
+        elif event != "start" and inner is not element:
+            pieces.append(inner.tail or "")
+    return " ".join("".join(pieces).split())
+
+
+def _walked(element: Element) -> Any:
+    from lxml import etree
+
+    return etree.iterwalk(element, events=("start", "end", "comment"))
 
 
 def _label(element: Element) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...documents import Section, text_section
-from .plain import DecodingParser
+from ...documents import Section
+from .outline import yaml_headings
+from .plain import DecodingParser, as_written
 
 
 class YAMLParser(DecodingParser):
-    """The text as it stands, one Section with metadata ``{"format": "yaml"}``.
+    """The text as it stands, one Section with metadata ``{"format": "yaml"}``; keys and records are headings.
 
     It is never loaded: aliases that expand without end, tags that make objects and comments are all just text.
     """
@@ -22,4 +23,4 @@ class YAMLParser(DecodingParser):
         return [".yaml", ".yml"]
 
     def read_text(self, text: str, filename: str) -> list[Section]:
-        return [text_section(text, filename, format="yaml")]
+        return as_written(text, filename, yaml_headings(text), format="yaml")
