@@ -38,7 +38,7 @@ def _shipped(module: str, name: str, media_types: str, extensions: str, **option
 
 
 _SHIPPED = [
-    _shipped("text.plain", "TextParser", "text/plain", ".txt .text .log"),
+    _shipped("text.plain", "TextParser", "text/plain", ".txt .text .log .po .pot .ics .vcf .types"),
     _shipped("text.markdown", "MarkdownParser", "text/markdown text/x-markdown", ".md .markdown .mdown .mkd .mdx"),
     _shipped("web.html", "HTMLParser", "text/html application/xhtml+xml", ".html .htm .xhtml"),
     _shipped("text.csv", "CSVParser", "text/csv text/tab-separated-values application/csv", ".csv .tsv .tab"),
@@ -96,6 +96,13 @@ _BINARY = (
     "image/png",
 )
 
+_READ_AS_MARKDOWN = frozenset({"readme", "changelog", "changes", "contributing", "history", "news", "install", "todo"})
+_NAMED_FILES = _READ_AS_MARKDOWN | {
+    "license", "licence", "copying", "notice", "authors", "contributors", "maintainers", "copyright", "procfile",
+    "codeowners",
+}  # fmt: skip
+"""Files that are text and have no ending."""
+
 _custom: list[_Entry] = []
 _lock = threading.Lock()
 _entry_points_loaded = False
@@ -119,6 +126,8 @@ def parser_for(filename: str | PurePath, media_type: str | None = None, data: by
         extension = _extension_of_code(filename, data) or extension
     declared = (media_type or "").split(";")[0].strip().lower()
     detected = sniff.detect(data) if data is not None else sniff.Detected("", "none")
+    if not extension and detected == sniff.Detected("text/plain", "text") and declared in _GENERIC:
+        detected = sniff.Detected(_bare_kind(PurePath(filename).name, data), "text")
     entry = _choose(detected, declared, extension)
     if entry is None:
         raise _unsupported(filename, detected.media_type or declared or extension or "unknown")
@@ -158,9 +167,9 @@ def register_parser(
         _custom.append(entry)
 
 
-def is_code(path: Path) -> bool:
-    """Whether a file is source code by its usual name (Makefile), or without an ending by its shebang or modeline."""
-    return bool(_extension_of_code(path, path))
+def is_known_without_ending(path: Path) -> bool:
+    """Whether a file is text by its usual name (README, Makefile), or code by its shebang or modeline."""
+    return path.name.lower() in _NAMED_FILES or bool(_extension_of_code(path, path))
 
 
 def supported_extensions() -> list[str]:
@@ -176,6 +185,13 @@ def _extension_of_code(filename: str | PurePath, data: bytes | Path | None) -> s
         return ""
     language = language_of(str(filename), head.decode("latin-1"))
     return next((ending for ending, named in LANGUAGE_BY_EXTENSION.items() if named == language), "")
+
+
+def _bare_kind(name: str, data: bytes | Path | None) -> str:
+    """Media type of text in a file without an ending: by its usual name, or as a table."""
+    if name.lower() in _READ_AS_MARKDOWN:
+        return "text/markdown"
+    return "text/csv" if data is not None and sniff.is_delimited(data) else "text/plain"
 
 
 def _choose(detected: sniff.Detected, declared: str, extension: str) -> _Entry | None:

@@ -122,6 +122,13 @@ def text_kind(head: bytes) -> str:
     return "text/plain"
 
 
+def is_delimited(data: bytes | Path) -> bool:
+    """Whether the first lines have the same number of tabs, semicolons or commas, in three columns and more."""
+    lines = [line for line in head_of(data).split(b"\n")[:-1][:20] if line.strip()]
+    counts = ([line.count(mark) for line in lines] for mark in (b"\t", b";", b","))
+    return len(lines) >= 3 and any(min(found) == max(found) >= 2 for found in counts)
+
+
 def head_of(data: bytes | Path) -> bytes:
     """The first 4 KB."""
     if isinstance(data, Path):

@@ -13,7 +13,7 @@ from typing import ClassVar
 import pathspec
 
 from ..errors import ConfigurationError, SourceError
-from ..parsers.registry import is_code, supported_extensions
+from ..parsers.registry import is_known_without_ending, supported_extensions
 from ._walk import FoundFile, Links, Walk, file_uri, keys_of, one_each, printable
 from .base import Listing, MetadataFor, SourceBase, SourceItem, metadata_of, stamp_of
 
@@ -41,8 +41,8 @@ class DirectorySource(SourceBase):
     ) -> None:
         """
         Args:
-            include: Patterns as in .gitignore, relative to `root`; none: every file with a known extension. A file that
-                a pattern names is taken whatever its extension.
+            include: Patterns as in .gitignore, relative to `root`; none: every file with a known extension or
+                name (README). A file that a pattern names is taken whatever its extension.
             exclude: Patterns as in .gitignore; ``__pycache__``, ``node_modules`` and office lock files always are.
             recursive: Also look into sub-directories.
             include_hidden: Also names that start with a dot.
@@ -98,7 +98,7 @@ class DirectorySource(SourceBase):
         ending = os.path.splitext(relative)[1]
         if ending in extensions or ending.lower() in extensions:
             return True
-        if self._extensions is None and is_code(self.root / relative):
+        if self._extensions is None and is_known_without_ending(self.root / relative):
             return True
         listing.skipped.append((printable(relative), f"no parser for {ending or 'a file without extension'}"))
         return False

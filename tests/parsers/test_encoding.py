@@ -95,6 +95,12 @@ def test_terminal_colours_are_no_japanese() -> None:
     assert decode(b"\x1b[31merror\x1b[0m", "x") == "\x1b[31merror\x1b[0m"
 
 
+def test_nuls_between_texts_are_line_ends() -> None:
+    """As `find -print0` writes them: neither Chinese nor one word."""
+    assert decode(b"alpha\0beta\0", "x") == "alpha\nbeta\n"
+    assert decode("städte/a.txt\0b b.txt\0c.txt".encode(), "x") == "städte/a.txt\nb b.txt\nc.txt"
+
+
 @pytest.mark.parametrize(
     "data", [bytes(range(256)) * 8, b"\x00\x01\x02\x03" * 100, b"\x80\x04\x95\x10\x01\x02\x03" * 50]
 )

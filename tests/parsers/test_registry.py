@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_rag import ParserBase, Section, TextBlock
+from agent_rag import DirectorySource, ParserBase, Section, TextBlock
 from agent_rag.errors import EncryptedFileError, MissingExtraError, ParseError, UnsupportedFormatError
 from agent_rag.parsers import (
     ExcelParser,
@@ -243,3 +243,30 @@ def test_a_fingerprint_changes_with_the_options_that_count() -> None:
     assert first != PDFParser(engine="pypdf").fingerprint
     german = PDFParser(ocr=TesseractOCR("deu")).fingerprint
     assert german == PDFParser(ocr=TesseractOCR("deu")).fingerprint != PDFParser(ocr=TesseractOCR()).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "parser"),
+    [
+        ("README", b"Title\n=====\n\ntext\n", "MarkdownParser"),
+        ("LICENSE", b"Permission is granted\n", "TextParser"),
+        ("table", b"a;b;c\n1;2;3\n4;5;6\n", "CSVParser"),
+        ("nginx.conf", b"[a]\nx=1\n", "CodeParser"),
+        ("de.po", b'msgid "a"\nmsgstr "b"\n', "TextParser"),
+        ("talk.vtt", b"WEBVTT\n", "TranscriptParser"),
+    ],
+)
+def test_everyday_files_without_a_format_of_their_own_are_read(name: str, data: bytes, parser: str) -> None:
+    """By name where there is no ending, and as a table where lines are rows."""
+    assert type(parser_for(name, data=data)).__name__ == parser
+
+
+async def test_a_folder_takes_files_that_are_known_by_name(tmp_path: Path) -> None:
+    """README and LICENSE, but no unknown ones."""
+    for name in ("README", "LICENSE", "blob"):
+        (tmp_path / name).write_text("words of text")
+
+    listing = await DirectorySource(tmp_path).list()
+
+    assert sorted(item.filename for item in listing.items) == ["LICENSE", "README"]
+    assert [path for path, _ in listing.skipped] == ["blob"]

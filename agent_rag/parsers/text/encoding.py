@@ -34,6 +34,9 @@ _USUAL = re.compile(
 )
 _PROSE_SIGNS = re.compile("[\\u3001\\u3002\\uff0c\\uff01\\uff1a\\uff1f\\u3040-\\u30ff\\n ]")
 _SAMPLE = 64 * 1024
+# Texts of two characters and more, each ended by a NUL, as `find -print0` and /proc write them; wide text has one every
+# second byte.
+_NULS_BETWEEN = re.compile(r"(?:[^\0]{2,}+\0){2,}+[^\0]*\Z")
 _ESCAPE_CODED = re.compile(rb"\x1b(?:\$[@AB]|\$\(|\([BJ]|\$\)C)")
 
 
@@ -47,7 +50,7 @@ def check_encoding(encoding: str) -> str:
 
 
 def decode(data: bytes, filename: str, *, encoding: str | None = None, declared: str | None = None) -> str:
-    """The text of a file, without a leading U+FEFF and without NULs, with ``\\n`` line ends.
+    """The text of a file, without a leading U+FEFF and NULs (between texts they are line ends), with ``\\n`` line ends.
 
     Args:
         encoding: Decides alone when given.
@@ -118,9 +121,11 @@ def _strict(data: bytes, codec: str) -> str | None:
 
 
 def _with_nuls(data: bytes, filename: str) -> str:
-    """UTF-16 or UTF-32 without a BOM, whichever reads as text; else UTF-8 with stray NULs."""
+    """UTF-16 or UTF-32 without a BOM, whichever reads as text; else UTF-8 with NULs that end records or are strays."""
     zeros = data[:_SAMPLE].count(0) / len(data[:_SAMPLE])
     text = _strict(data, "utf-8")
+    if text is not None and _NULS_BETWEEN.match(text[:_SAMPLE]) and not _is_binary(text):
+        return text.replace("\x00", "\n")
     if zeros < 0.02 and text is not None and not _is_binary(text):
         return text
     if (wide := _wide(data)) is not None:

@@ -101,7 +101,10 @@ class TextParser(DecodingParser):
 
     @classmethod
     def supported_extensions(cls) -> list[str]:
-        return [".csv", ".htm", ".html", ".json", ".log", ".md", ".rst", ".text", ".txt", ".xml", ".yaml", ".yml"]
+        return [
+            ".csv", ".htm", ".html", ".ics", ".json", ".log", ".md", ".po", ".pot", ".rst", ".text", ".txt", ".types",
+            ".vcf", ".xml", ".yaml", ".yml",
+        ]  # fmt: skip
 
     async def parse(self, file: bytes | str | Path, filename: str) -> list[Section]:
         """Read bytes or a path. A str that names no existing file is the text itself, as in AgentScope.
