@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared import ROOT
-from tests.standins.qdrant_server import QdrantServer
+from tests.stores.servers import qdrant
 
 EXPECTED = {
     "quickstart.py": r"17 added, 1 skipped.*lumo-installation-guide\.pdf 4",
@@ -50,9 +50,9 @@ def test_demo_twice(tmp_path: Path) -> None:
 
 
 def test_remote_qdrant(tmp_path: Path) -> None:
-    """The remote example works over HTTP, against the stand-in server."""
-    with QdrantServer() as server:
-        output = run("remote_qdrant.py", tmp_path, AGENT_RAG_QDRANT_URL=server.url)
+    """The remote example works over HTTP."""
+    with qdrant() as servers:
+        output = run("remote_qdrant.py", tmp_path, AGENT_RAG_QDRANT_URL=servers[0].url)
 
     assert "2 added" in output
     assert "cats.txt Cats sleep 12 to 16 hours a day." in output

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from agent_rag.stores.base import VectorStoreBase
 from agent_rag.testing import record
 from tests.shared import needs_shared, retrieval_set
 from tests.stores.bm25s_agreement import agreement
+from tests.stores.servers import elasticsearch, qdrant
 
 Open = Callable[[Path], AbstractAsyncContextManager[VectorStoreBase]]
 
@@ -42,10 +42,9 @@ async def _qdrant_folder(folder: Path) -> AsyncIterator[VectorStoreBase]:
 
 @asynccontextmanager
 async def _qdrant_server(_: Path) -> AsyncIterator[VectorStoreBase]:
-    from tests.standins.qdrant_server import QdrantServer
-
-    with QdrantServer() as server:
-        async with QdrantStore(url=server.url) as store:
+    """Three shards."""
+    with qdrant() as servers:
+        async with QdrantStore(url=servers[0].url, shard_number=3) as store:
             yield store
 
 
@@ -75,11 +74,9 @@ async def _milvus(folder: Path) -> AsyncIterator[VectorStoreBase]:
 async def _elasticsearch(_: Path) -> AsyncIterator[VectorStoreBase]:
     pytest.importorskip("elasticsearch", reason="pip install 'agent-rag-middleware[elasticsearch]' to run this")
     from agent_rag.stores import ElasticsearchStore
-    from tests.standins.elasticsearch_server import ElasticsearchServer
 
-    # A client of version 9 does not talk to a server of version 8.
-    with ElasticsearchServer(version="8.19.0" if version("elasticsearch").startswith("8.") else "9.2.0") as server:
-        async with ElasticsearchStore(server.url, refresh=True) as store:
+    with elasticsearch() as servers:
+        async with ElasticsearchStore(servers[0].url, index_settings={"number_of_shards": 3}) as store:
             yield store
 
 

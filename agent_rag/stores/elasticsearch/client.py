@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import SecretStr
+from pydantic_core import to_json
 
 from ..._util.extras import needs
 from ...errors import CollectionNotFoundError, StoreError, StoreUnavailableError, redact
 from ..engine.records import closed_store
-from ..versions.groups import at_most, grouped
-from .schema import Document, as_json
+from ..versions.groups import at_most, grouped, side_by_side, slices
 
+Document = dict[str, Any]
 Refresh = bool | str
 # Most of what one request carries; the event loop stands still while it is copied and sent.
 _PIECE_BYTES = 1_000_000
@@ -24,7 +25,15 @@ _PIECE_DOCUMENTS = 1_000
 _PAGE = 1_000
 _KEEP_ALIVE = "2m"
 _UNAVAILABLE = frozenset({429, 502, 503, 504})
-CONFLICT = 409
+_RECOVERING = ("no_shard_available", "illegal_index_shard_state", "shard_not_found")
+_PASSING = (*_RECOVERING, "index_closed_exception", "cluster_block_exception", "unavailable_shards")
+"""Reasons of refusals that pass, or that an administrator ends."""
+CONFLICT, BUSY = 409, 429
+_ATTEMPTS = 6
+_BULKS, _PAGES = 2, 4
+"""Requests of one call at once."""
+CONNECTIONS = 100
+"""Of a client to each node; with the default, 10, a search waits behind 60 writes for seconds."""
 
 
 @dataclass(frozen=True)
@@ -46,33 +55,28 @@ class ElasticsearchOptions:
         return redact(", ".join(self.hosts))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Action:
     """One line or two of a bulk request, as bytes."""
 
     body: bytes
 
     @classmethod
-    def index(cls, doc_id: str, routing: str, source: bytes) -> Action:
-        return cls(_lines({"index": {"_id": doc_id, "routing": routing}}, source))
+    def index(cls, doc_id: str, source: bytes) -> Action:
+        return cls(_lines({"index": {"_id": doc_id}}, source))
 
     @classmethod
-    def create(cls, doc_id: str, routing: str, source: Document) -> Action:
-        return cls(_lines({"create": {"_id": doc_id, "routing": routing}}, source))
+    def create(cls, doc_id: str, source: bytes) -> Action:
+        return cls(_lines({"create": {"_id": doc_id}}, source))
 
     @classmethod
-    def index_over(cls, doc_id: str, routing: str, source: Document, seq_no: int, primary_term: int) -> Action:
-        """Write only over what was read."""
-        return cls(_lines({"index": {"_id": doc_id, "routing": routing, **_only_if(seq_no, primary_term)}}, source))
+    def index_over(cls, doc_id: str, source: bytes, guard: tuple[int, int]) -> Action:
+        """Write only over what was read: `guard` is its ``(_seq_no, _primary_term)``."""
+        return cls(_lines({"index": {"_id": doc_id, "if_seq_no": guard[0], "if_primary_term": guard[1]}}, source))
 
     @classmethod
-    def delete(cls, doc_id: str, routing: str) -> Action:
-        return cls(_lines({"delete": {"_id": doc_id, "routing": routing}}))
-
-    @classmethod
-    def delete_over(cls, doc_id: str, routing: str, seq_no: int, primary_term: int) -> Action:
-        """Delete only what was read."""
-        return cls(_lines({"delete": {"_id": doc_id, "routing": routing, **_only_if(seq_no, primary_term)}}))
+    def delete(cls, doc_id: str) -> Action:
+        return cls(_lines({"delete": {"_id": doc_id}}))
 
 
 class Connection:
@@ -81,8 +85,13 @@ class Connection:
     def __init__(self, owner: object, options: ElasticsearchOptions) -> None:
         self._owner = owner
         self.options = options
-        self._module = needs("elasticsearch", "elasticsearch", purpose="ElasticsearchStore")
+        self.module = needs("elasticsearch", "elasticsearch", purpose="ElasticsearchStore")
         self._client: Any = None
+
+    @property
+    def version(self) -> str:
+        """Of the client."""
+        return ".".join(map(str, self.module.__version__))
 
     @property
     def is_open(self) -> bool:
@@ -94,10 +103,11 @@ class Connection:
             "request_timeout": self.options.timeout_s,
             # aiohttp, the default, warns of every body above 1 MB.
             "node_class": "httpxasync",
+            "connections_per_node": CONNECTIONS,
             **({} if key is None else {"api_key": key.get_secret_value()}),
             **self.options.client_kwargs,
         }
-        self._client = self._module.AsyncElasticsearch(list(self.options.hosts), **arguments)
+        self._client = self.module.AsyncElasticsearch(list(self.options.hosts), **arguments)
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -113,160 +123,134 @@ class Connection:
     @contextlib.contextmanager
     def errors(self, collection: str = "") -> Iterator[None]:
         """Turn errors of the client into ours."""
-        module = self._module
+        module = self.module
         try:
             yield
         except (module.ConnectionError, module.ConnectionTimeout) as error:
-            raise self._unavailable(error) from error
+            raise self._unavailable(str(error)) from error
         except module.ApiError as error:
-            if error.status_code in _UNAVAILABLE:
-                raise self._unavailable(error) from error
-            if error.status_code == 404 and "index_not_found" in str(error):
-                raise CollectionNotFoundError(
-                    f"collection {collection!r} does not exist in Elasticsearch; create it with create_collection, "
-                    "or check the name"
-                ) from error
-            detail = redact(str(error))[:500]
-            raise StoreError(f"Elasticsearch at {self.options.where} refused a request: {detail}") from error
+            raise self._refused(collection, error.status_code, str(error)) from error
         except module.TransportError as error:  # no Elasticsearch, or an answer that cannot be read
             raise StoreError(f"Elasticsearch at {self.options.where}: {redact(str(error))[:500]}") from error
 
-    def _unavailable(self, error: BaseException) -> StoreUnavailableError:
+    def _refused(self, collection: str, status: int, reason: str) -> StoreError:
+        """Our error for an answer that is none of success."""
+        if "index_not_found" in reason:
+            return CollectionNotFoundError(
+                f"collection {collection!r} does not exist in Elasticsearch; create it with create_collection, or "
+                "check the name"
+            )
+        if status in _UNAVAILABLE or any(kind in reason for kind in _PASSING):
+            return self._unavailable(reason)
+        if status in (401, 403):
+            return StoreError(
+                f"Elasticsearch at {self.options.where} answered {status}: {redact(reason)[:300]}; check the key, and "
+                "what its role may do with indexes of this prefix (docs/stores/elasticsearch.md lists it)"
+            )
+        return StoreError(f"Elasticsearch at {self.options.where} refused a request: {redact(reason)[:500]}")
+
+    def _unavailable(self, reason: str) -> StoreUnavailableError:
         return StoreUnavailableError(
-            f"Elasticsearch at {self.options.where} does not answer: {redact(str(error))[:300]}; "
-            "check the address and that the server runs"
+            f"Elasticsearch at {self.options.where} does not answer: {redact(reason)[:300]}; check the address, and "
+            "that the server runs and the index is open; a shard that recovers takes seconds"
         )
 
     # --- writing ---
 
-    async def bulk(self, index: str, actions: Sequence[Action], *, refresh: Refresh) -> list[int]:
+    async def bulk(self, index: str, actions: Sequence[Action], *, refresh: Refresh = False) -> list[int]:
         """Run `actions`, and make them visible as `refresh` says. Returns the status of each.
 
-        Raises: StoreError: one failed otherwise than by a conflict, or by what it should delete being gone.
+        Raises: StoreUnavailableError: the server was too busy for one, also after a while. StoreError: one failed
+            otherwise than by a conflict, or by what it should delete being gone.
         """
         pieces = list(_pieces(actions))
-        statuses: list[int] = []
-        for piece in pieces:
-            wait = refresh if len(pieces) == 1 else False
+        wait = refresh if len(pieces) == 1 else False
+        statuses = await side_by_side((self._bulk(index, piece, wait) for piece in pieces), _BULKS)
+        if len(pieces) > 1 and refresh:
+            # A write that waits does so for the shards of its own request only.
+            await self.client.indices.refresh(index=index)
+        return [status for piece in statuses for status in piece]
+
+    async def _bulk(self, index: str, actions: Sequence[Action], refresh: Refresh) -> list[int]:
+        statuses = [BUSY] * len(actions)
+        for attempt in range(_ATTEMPTS):
+            pending = [place for place, status in enumerate(statuses) if status == BUSY]
             answer = await self.client.bulk(
                 index=index,
-                operations=b"".join(one.body for one in piece),
-                refresh=wait,
+                operations=b"".join(actions[place].body for place in pending),
+                refresh=refresh,
                 filter_path=["items.*.status", "items.*.error"],
             )
             items = [result for item in answer["items"] for result in item.values()]
-            statuses += [item["status"] for item in items]
-            failed = [item for item in items if "error" in item and item["status"] != CONFLICT]
+            failed = [item for item in items if "error" in item and item["status"] not in (CONFLICT, BUSY)]
             if failed:
-                raise StoreError(
-                    f"Elasticsearch at {self.options.where} refused {len(failed)} of {len(items)} writes: "
-                    f"{redact(json.dumps(failed[0]['error']))[:500]}"
-                )
-        if len(pieces) > 1 and refresh is not False:
-            # A write that waits does so for the shards of its own request only.
-            await self.client.indices.refresh(index=index)
-        return statuses
+                raise self._refused(index, failed[0]["status"], json.dumps(failed[0]["error"]))
+            for place, item in zip(pending, items, strict=True):
+                statuses[place] = item["status"]
+            if BUSY not in statuses:
+                return statuses
+            await asyncio.sleep(0.1 * 2**attempt)
+        raise self._unavailable(f"it rejects writes (429): {json.dumps(items[-1].get('error'))}")
 
     # --- reading ---
 
-    async def get(
-        self, index: str, routed: Mapping[str, str], *, source: Sequence[str] | bool = True
-    ) -> list[Document]:
-        """Documents as of now (a search shows what was refreshed); missing ones are left out.
+    async def get(self, index: str, ids: Sequence[str], source: Sequence[str], *, page: int = _PAGE) -> list[Document]:
+        """Documents as of now (a search shows what was refreshed); missing ones are left out."""
+        pages = (self._get(index, part, source) for part in slices(ids, page))
+        return [document for found in await side_by_side(pages, _PAGES) for document in found]
 
-        Args:
-            routed: Id -> routing.
-        """
-        found: list[Document] = []
-        items = [{"_id": doc_id, "routing": routing, "_source": source} for doc_id, routing in routed.items()]
-        for start in range(0, len(items), _PAGE):
-            answer = await self.client.mget(index=index, docs=items[start : start + _PAGE])
-            for document in answer["docs"]:
-                if document.get("found"):
-                    found.append(document)
-                elif "error" in document:
-                    raise CollectionNotFoundError(f"index {index!r} is gone; its collection was dropped meanwhile")
-        return found
+    async def _get(self, index: str, ids: Sequence[str], source: Sequence[str]) -> list[Document]:
+        """One page; waits a moment for shards that recover, as those of a new index do."""
+        for attempt in range(_ATTEMPTS):
+            answer = await self.client.mget(index=index, docs=[{"_id": one, "_source": source} for one in ids])
+            errors = [json.dumps(document["error"]) for document in answer["docs"] if "error" in document]
+            if not errors:
+                return [document for document in answer["docs"] if document.get("found")]
+            if not any(kind in errors[0] for kind in _RECOVERING):
+                break
+            await asyncio.sleep(0.1 * 2**attempt)
+        raise self._refused(index, 503, errors[0])
 
-    async def count(self, index: str, query: Document) -> int:
-        answer = await self.client.count(index=index, query=query)
-        return int(answer["count"])
+    async def msearch(self, index: str, searches: Sequence[tuple[Document, Document]]) -> list[Document]:
+        """The answer to each ``(header, body)``, all of one request."""
+        lines: list[Document] = []
+        for header, body in searches:
+            lines += [{"allow_partial_search_results": False, **header}, {"track_total_hits": False, **body}]
+        answer = await self.client.msearch(index=index, searches=lines)
+        for one in answer["responses"]:
+            if "error" in one:
+                raise self._refused(index, one.get("status", 500), json.dumps(one["error"]))
+        return list(answer["responses"])
 
-    async def scan(
-        self, index: str, query: Document, *, source: Sequence[str], sort: Sequence[str], page: int = _PAGE
-    ) -> AsyncIterator[Document]:
-        """All hits of one point in time, in the order of the fields `sort`."""
-        async with self.snapshot(index) as rows:
-            after: Document = {}
+    async def scan(self, index: str, query: Document, source: Sequence[str] | bool) -> AsyncIterator[Document]:
+        """All hits of one point in time."""
+        opened = await self.client.open_point_in_time(index=index, keep_alive=_KEEP_ALIVE)
+        snapshot, after = opened["id"], None
+        try:
             while True:
-                hits = await rows.search(
-                    query=query, source=list(source), sort=[{name: "asc"} for name in sort], size=page, **after
+                answer = await self.client.search(
+                    pit={"id": snapshot, "keep_alive": _KEEP_ALIVE},
+                    query=query,
+                    size=_PAGE,
+                    sort=[{"_shard_doc": "asc"}],
+                    source=source,
+                    track_total_hits=False,
+                    **({} if after is None else {"search_after": after}),
                 )
+                snapshot = answer.get("pit_id", snapshot)
+                hits = answer["hits"]["hits"]
                 for hit in hits:
                     yield hit
-                if len(hits) < page:
+                if len(hits) < _PAGE:
                     return
-                after = {"search_after": hits[-1]["sort"]}
-
-    @contextlib.asynccontextmanager
-    async def snapshot(self, index: str) -> AsyncIterator[Rows]:
-        """The index as searches show it now, unchanged by what is written from here on."""
-        opened = await self.client.open_point_in_time(index=index, keep_alive=_KEEP_ALIVE)
-        rows = Rows(self, index, opened["id"])
-        try:
-            yield rows
+                after = hits[-1]["sort"]
         finally:
-            with contextlib.suppress(self._module.ApiError, self._module.TransportError):  # it ends by itself
-                await self.client.close_point_in_time(id=rows.point_in_time)
+            with contextlib.suppress(self.module.ApiError, self.module.TransportError):  # it ends by itself
+                await self.client.close_point_in_time(id=snapshot)
 
 
-class Rows:
-    """What reads see of one index: its latest state at each request, or one point in time."""
-
-    def __init__(self, connection: Connection, index: str, point_in_time: str | None = None) -> None:
-        self._connection = connection
-        self._index = index
-        self.point_in_time = point_in_time
-
-    async def search(self, **body: Any) -> list[Document]:
-        """Hits of one search, at most 10,000."""
-        where: Document = {"index": self._index, "allow_partial_search_results": False}
-        if self.point_in_time is not None:
-            where = {"pit": {"id": self.point_in_time, "keep_alive": _KEEP_ALIVE}}
-        answer = await self._connection.client.search(**where, track_total_hits=False, **body)
-        if self.point_in_time is not None:
-            self.point_in_time = answer.get("pit_id", self.point_in_time)
-        return list(answer["hits"]["hits"])
-
-    async def by_ids(self, ids: Sequence[str], *, page: int = _PAGE, **body: Any) -> list[Document]:
-        """Hits by id, from a search, which can give vectors."""
-        pages = [list(ids[start : start + page]) for start in range(0, len(ids), page)]
-        found: list[Document] = []
-        for start in range(0, len(pages), 4):
-            calls = [
-                self.search(query={"ids": {"values": part}}, size=len(part), **body)
-                for part in pages[start : start + 4]
-            ]
-            for hits in await asyncio.gather(*calls):
-                found += hits
-        return found
-
-    async def heads(self, ids: Sequence[str]) -> list[Document]:
-        """Heads by id: with `_source`, `_seq_no` and `_primary_term`. Outside a point in time also those that no search
-        shows yet."""
-        if self.point_in_time is not None:
-            return await self.by_ids(ids, seq_no_primary_term=True)
-        return await self._connection.get(self._index, dict(zip(ids, ids, strict=True)))
-
-
-def _only_if(seq_no: int, primary_term: int) -> Document:
-    return {"if_seq_no": seq_no, "if_primary_term": primary_term}
-
-
-def _lines(action: Document, source: Document | bytes | None = None) -> bytes:
-    if source is None:
-        return as_json(action) + b"\n"
-    return as_json(action) + b"\n" + (source if isinstance(source, bytes) else as_json(source)) + b"\n"
+def _lines(action: Document, source: bytes | None = None) -> bytes:
+    return to_json(action) + b"\n" + (b"" if source is None else source + b"\n")
 
 
 def _pieces(actions: Iterable[Action]) -> Iterator[list[Action]]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import SecretStr
 
 from ...errors import ConfigurationError
-from ..engine.store import EngineStore
+from ..versions.engine import VersionsEngine, VersionsStore
 from .client import ElasticsearchOptions
-from .engine import ElasticsearchEngine
+from .server import ElasticsearchServer
 
 _MAX_CANDIDATES = 10_000
 
 
-class ElasticsearchStore(EngineStore):
+class ElasticsearchStore(VersionsStore):
     """Elasticsearch 8.15 or later; each collection is one index.
 
     Any number of processes may read and write. See docs/stores/elasticsearch.md for what is promised, and what has met
@@ -24,9 +24,9 @@ class ElasticsearchStore(EngineStore):
     Args:
         hosts: Address of the server, or several of one cluster.
         num_candidates: Chunks that kNN looks at in each shard, 1 to 10,000; more find more of the true neighbours.
-        refresh: When a call returns: ``"wait_for"`` at the next refresh of the index, which is due each second; True
-            after a refresh of its own, which is quick but costs the server more; False at once, and listings show the
-            write later.
+        refresh: True: a write asks for two refreshes of the index and returns when all reads show it. False: it leaves
+            them to the server, waits for one where a reader would otherwise find no version of a document (up to a
+            second), and listings and counts follow with the next one.
         client_kwargs: Further arguments of `elasticsearch.AsyncElasticsearch`, such as ``basic_auth`` or ``ca_certs``.
         api_key: Key of the server.
         index_prefix: What the names of the indexes begin with; lower case.
@@ -41,7 +41,7 @@ class ElasticsearchStore(EngineStore):
         hosts: str | Sequence[str],
         *,
         num_candidates: int = 100,
-        refresh: bool | Literal["wait_for"] = "wait_for",
+        refresh: bool = True,
         client_kwargs: Mapping[str, Any] | None = None,
         api_key: str | SecretStr | None = None,
         index_prefix: str = "agent_rag-",
@@ -50,8 +50,8 @@ class ElasticsearchStore(EngineStore):
     ) -> None:
         if not 1 <= num_candidates <= _MAX_CANDIDATES:
             raise ConfigurationError(f"num_candidates is {num_candidates}; Elasticsearch takes 1 to 10,000")
-        if refresh not in (True, False, "wait_for"):
-            raise ConfigurationError(f"refresh is {refresh!r}; use True, False or 'wait_for'")
+        if not isinstance(refresh, bool):
+            raise ConfigurationError(f"refresh is {refresh!r}; use True or False")
         if index_prefix != index_prefix.lower() or index_prefix.startswith(("-", "_", "+", ".")):
             raise ConfigurationError(
                 f"index_prefix {index_prefix!r}: index names are lower case and do not begin with '-', '_', '+' or '.'"
@@ -67,7 +67,7 @@ class ElasticsearchStore(EngineStore):
             client_kwargs=dict(client_kwargs or {}),
         )
         self._where = options.where
-        super().__init__(ElasticsearchEngine(self, options))
+        super().__init__(VersionsEngine(ElasticsearchServer(self, options)))
 
     def __repr__(self) -> str:
         return f"ElasticsearchStore({self._where!r})"

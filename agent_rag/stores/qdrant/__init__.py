@@ -1,4 +1,4 @@
-"""Qdrant: embedded on disk or in memory (`edge`), or a server (`remote`)."""
+"""Qdrant: embedded on disk or in memory (`edge`), or a server (`server`)."""
 
 from .store import QdrantStore
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import math
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
+import grpc
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
@@ -18,8 +18,10 @@ from ...errors import ConfigurationError, StoreError, StoreUnavailableError, red
 from ..engine.payload import TOKENS
 from ..engine.records import closed_store, unknown_collection
 
-P = ParamSpec("P")
 T = TypeVar("T")
+
+NUMBERS = "m"
+"""The numbers that filters compare, as pairs ``{"k": field, "v": number}``."""
 
 
 class RemoteOptions(BaseModel):
@@ -38,6 +40,8 @@ class RemoteOptions(BaseModel):
     write_consistency_factor: int | None = Field(default=None, ge=1)
     quantization: Literal["scalar", "binary", "product"] | None = None
     on_disk: bool | None = None
+    read_consistency: int | Literal["majority", "quorum", "all"] | None = None
+    prefer_grpc: bool = False
 
     @classmethod
     def checked(cls, **options: Any) -> RemoteOptions:
@@ -82,12 +86,19 @@ class Connection:
                 "timeout": math.ceil(self._options.timeout_s),
                 # It would ask the server for its version from the caller's thread.
                 "check_compatibility": False,
+                "prefer_grpc": self._options.prefer_grpc,
                 **(self._options.client_kwargs or {}),
             }
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_run, args=(self._loop,), name="agent-rag-qdrant", daemon=True)
         self._thread.start()
+
+    @property
+    def consistency(self) -> Any:
+        """How many copies of a shard a read asks."""
+        wanted = self._options.read_consistency
+        return models.ReadConsistencyType(wanted) if isinstance(wanted, str) else wanted
 
     async def close(self) -> None:
         client, loop = self._client, self._loop
@@ -121,17 +132,42 @@ class Connection:
                 f"reached, or raise timeout_s={self._options.timeout_s:g}"
             ) from error
         except UnexpectedResponse as error:
-            body = redact(error.content.decode("utf-8", "replace")[:500])
-            where = f"Qdrant at {redact(self._options.url)} answered {error.status_code}"
-            if error.status_code == 404 and "doesn't exist" in body:
-                raise unknown_collection(collection) from error
-            if error.status_code in (408, 429) or (error.status_code or 0) >= 500:
-                raise StoreUnavailableError(f"{where}: {body}; try again later") from error
-            if error.status_code in (401, 403):
-                raise StoreError(f"{where}: it refuses the key; check api_key") from error
-            raise StoreError(f"{where} for collection {collection!r}: {body}") from error
+            body = error.content.decode("utf-8", "replace")
+            raise self._refused(collection, error.status_code or 0, body) from error
+        except grpc.RpcError as error:
+            code, detail = error.code(), str(error.details())
+            raise self._refused(collection, _STATUS.get(code.name, 400), f"{code.name}: {detail}") from error
         except ApiException as error:
             raise StoreError(f"Qdrant at {redact(self._options.url)}: {redact(str(error))}") from error
+
+    def _refused(self, collection: str, status: int, answer: str) -> StoreError:
+        """Our error for an answer that is none of success."""
+        body = redact(answer[:500])
+        where = f"Qdrant at {redact(self._options.url)} answered {status}"
+        if status == 404 and "doesn't exist" in body:
+            return unknown_collection(collection)
+        if status in (408, 429) or status >= 500:
+            return StoreUnavailableError(f"{where}: {body}; try again later")
+        if status == 403 and self._options.api_key is not None:
+            return StoreError(
+                f"{where}: {body}; the key may not do this: a read-only key searches and lists, for writing pass one "
+                "that may write, or a key of this collection"
+            )
+        if status in (401, 403):
+            return StoreError(f"{where}: it refuses the key; check api_key")
+        return StoreError(f"{where} for collection {collection!r}: {body}")
+
+
+_STATUS = {
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 408,
+    "RESOURCE_EXHAUSTED": 429,
+    "INTERNAL": 500,
+    "NOT_FOUND": 404,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+}
+"""Code of gRPC -> status of HTTP."""
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
@@ -141,27 +177,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-class OnConnection:
-    """Base of classes whose public methods run on the connection's loop."""
-
-    connection: Connection
-
-
-Owner = TypeVar("Owner", bound=OnConnection)
-
-
-def on_connection(
-    method: Callable[Concatenate[Owner, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Owner, P], Coroutine[Any, Any, T]]:
-    """Run an async method on the loop of its object's connection."""
-
-    @functools.wraps(method)
-    async def run(self: Owner, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.connection.run(method(self, *args, **kwargs))
-
-    return cast(Callable[Concatenate[Owner, P], Coroutine[Any, Any, T]], run)
-
-
 class ServerDialect:
     """Conditions of qdrant-client."""
 
@@ -169,7 +184,9 @@ class ServerDialect:
         return any_of(TOKENS, tokens)
 
     def in_range(self, field: str, bounds: Mapping[str, float]) -> models.Condition:
-        return models.FieldCondition(key=field, range=models.Range(**bounds))
+        """All numbers are pairs in one nested field, so that two indexes serve whatever fields there are."""
+        pair = [equals("k", field), models.FieldCondition(key="v", range=models.Range(**bounds))]
+        return models.NestedCondition(nested=models.Nested(key=NUMBERS, filter=models.Filter(must=pair)))
 
     def combine(
         self,
@@ -187,5 +204,5 @@ def any_of(field: str, values: Sequence[str]) -> models.Condition:
     return models.FieldCondition(key=field, match=models.MatchAny(any=list(values)))
 
 
-def equals(field: str, value: str | bool) -> models.Condition:
+def equals(field: str, value: str | int) -> models.Condition:
     return models.FieldCondition(key=field, match=models.MatchValue(value=value))

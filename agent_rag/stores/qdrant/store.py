@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from pydantic import SecretStr
 
@@ -20,6 +20,8 @@ class QdrantEngine(Engine, Protocol):
     """What the two engines do."""
 
     async def optimize(self, name: str) -> None: ...
+
+    async def compact(self, name: str) -> int: ...
 
 
 class QdrantStore(EngineStore):
@@ -39,9 +41,13 @@ class QdrantStore(EngineStore):
         keyword: Index words in collections that this store creates. False: the store has no keyword search.
         vector_cache_mb: Bound in MiB on the vectors of a collection that are held in memory as well, where they are
             compared 3 times as fast as by the embedded engine; 0 for none. Without `url` only.
-        shard_number: Shards of a new collection; with `url` only, as all that follow.
-        replication_factor: Copies of each shard.
-        write_consistency_factor: Copies that must confirm a write.
+        shard_number: Shards of a new collection, so that several nodes search it at once; with `url` only, as all
+            that follow.
+        replication_factor: Copies of each shard; with 2, one node may be down.
+        write_consistency_factor: Copies that must confirm a write; as many as there are, and no node's loss loses it.
+        read_consistency: Copies that a read compares: a number, ``"majority"``, ``"quorum"`` or ``"all"``. None asks
+            one, which may be a moment behind the others.
+        prefer_grpc: Speak gRPC (port 6334, or `grpc_port` in `client_kwargs`): writes and searches about twice as fast.
         quantization: Compressed vectors in memory; the originals rescore the candidates.
         on_disk: Keep vectors and payloads on disk.
         timeout_s: Time limit of one request.
@@ -66,6 +72,8 @@ class QdrantStore(EngineStore):
         shard_number: int | None = None,
         replication_factor: int | None = None,
         write_consistency_factor: int | None = None,
+        read_consistency: int | Literal["majority", "quorum", "all"] | None = None,
+        prefer_grpc: bool = False,
         quantization: str | None = None,
         on_disk: bool = False,
         timeout_s: float = 30.0,
@@ -90,21 +98,24 @@ class QdrantStore(EngineStore):
             "shard_number": shard_number,
             "replication_factor": replication_factor,
             "write_consistency_factor": write_consistency_factor,
+            "read_consistency": read_consistency,
+            "prefer_grpc": prefer_grpc or None,
             "quantization": quantization,
             "on_disk": on_disk or None,
         }
         if url is not None:
+            from ..versions.engine import VersionsEngine
             from .client import RemoteOptions
-            from .remote import RemoteEngine
+            from .server import QdrantServer
 
             if vector_cache_mb is not None:
                 raise ConfigurationError("vector_cache_mb: only for an embedded store; leave it out beside url=")
 
             self._where = redact(url)
             options = RemoteOptions.checked(
-                url=url, distance=distance, keyword=keyword, timeout_s=timeout_s, **server_options
+                url=url, distance=distance, keyword=keyword, timeout_s=timeout_s, **_given(server_options)
             )
-            super().__init__(RemoteEngine(self, options))
+            super().__init__(VersionsEngine(QdrantServer(self, options)))
         else:
             if unfit := [name for name, value in server_options.items() if value is not None]:
                 raise ConfigurationError(f"{', '.join(unfit)}: only for a Qdrant server; pass url=, or leave them out")
@@ -132,3 +143,15 @@ class QdrantStore(EngineStore):
         itself; there this call does nothing.
         """
         await self._engine.optimize(collection)
+
+    async def compact(self, collection: str) -> int:
+        """Remove what writers left that died. Returns the number of chunks removed.
+
+        Nothing of it is found or counted meanwhile, and the next write of the document removes it as well. Embedded
+        stores do this when they are opened; there the answer is 0.
+        """
+        return await self._engine.compact(collection)
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}

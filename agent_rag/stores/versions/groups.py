@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -35,3 +37,18 @@ def slices(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """`items` in pieces of `size`, the last one shorter."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
+
+
+async def side_by_side(works: Iterable[Awaitable[T]], width: int) -> list[T]:
+    """Await `works`, up to `width` at once, and return their answers in order.
+
+    All that began have ended when it returns or raises the first error.
+    """
+    answers: list[T] = []
+    waiting = iter(works)
+    while window := list(islice(waiting, width)):
+        for answer in await asyncio.gather(*window, return_exceptions=True):
+            if isinstance(answer, BaseException):
+                raise answer
+            answers.append(answer)
+    return answers

@@ -10,6 +10,8 @@ class StoredInfo(CollectionInfo):
 
     keyword: bool = True
     """Whether its words are indexed."""
+    layout: int = 1
+    """How its documents lie there."""
 
     def public(self) -> CollectionInfo:
         return CollectionInfo.model_validate(self.model_dump(include=set(CollectionInfo.model_fields)))
