@@ -57,6 +57,13 @@ StoreURI = Annotated[
 ]
 Include = Annotated[list[str] | None, typer.Option("--include", help="Pattern as in .gitignore; may be repeated.")]
 Exclude = Annotated[list[str] | None, typer.Option("--exclude", help="Pattern as in .gitignore; may be repeated.")]
+Generated = Annotated[
+    bool | None,
+    typer.Option(
+        "--include-generated/--leave-out-generated",
+        help="Also dependencies, lock files, minified and generated code, search indexes of documentation.",
+    ),
+]
 FilterJSON = Annotated[
     str | None, typer.Option("--filter", help="Metadata filter as JSON, such as '{\"year\": 2024}'.")
 ]
@@ -96,6 +103,7 @@ def ingest(
     store: StoreURI = None,
     include: Include = None,
     exclude: Exclude = None,
+    include_generated: Generated = None,
     recursive: Annotated[bool, typer.Option(help="Look into sub-directories.")] = True,
     chunk_size: ChunkSize = None,
     overlap: Overlap = None,
@@ -113,6 +121,7 @@ def ingest(
     options = {
         "include": include or (),
         "exclude": exclude or (),
+        "include_generated": include_generated,
         "recursive": recursive,
         "name": source,
         "dry_run": dry_run,
@@ -133,6 +142,7 @@ def sync(
     store: StoreURI = None,
     include: Include = None,
     exclude: Exclude = None,
+    include_generated: Generated = None,
     recursive: Annotated[bool, typer.Option(help="Look into sub-directories.")] = True,
     chunk_size: ChunkSize = None,
     overlap: Overlap = None,
@@ -147,6 +157,7 @@ def sync(
     options = {
         "include": include or (),
         "exclude": exclude or (),
+        "include_generated": include_generated,
         "recursive": recursive,
         "name": source,
         "dry_run": dry_run,
@@ -432,6 +443,8 @@ def _load(
             if overlap is None and chunk_size is not None:
                 given["overlap"] = min(100, chunk_size // 10)
             chunker = AutoChunker({name: value for name, value in given.items() if value is not None})
+        if options["include_generated"] is None:
+            options["include_generated"] = settings.include_generated
         with console.progress_of_load(quiet=as_json) as on_event:
             sources = _with_addresses(paths, allow_private)
             report = await ingest_into(base, sources, chunker=chunker, on_event=on_event, **options)

@@ -35,6 +35,8 @@ class KnowledgeBaseSettings(BaseModel):
     """``local``, ``openai``, ``openai:MODEL``, or ``none`` for keyword search only."""
     dimensions: int | None = None
     metadata_filter: dict[str, str | int | float | bool] | None = None
+    include_generated: bool = False
+    """`ingest` and `sync` also take what no person wrote; see `DirectorySource`."""
     score_threshold: float | None = None
     """Used by `ask`, `search` and MCP where none is given."""
 

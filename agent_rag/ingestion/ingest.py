@@ -43,7 +43,8 @@ async def ingest(
     items = [paths] if isinstance(paths, str | os.PathLike | SourceBase) else list(paths)
     include, exclude = options.pop("include", ()), options.pop("exclude", ())
     recursive, name = options.pop("recursive", True), options.pop("name", None)
-    sources = await asyncio.to_thread(_sources, items, include, exclude, recursive, name)
+    generated = options.pop("include_generated", False)
+    sources = await asyncio.to_thread(_sources, items, include, exclude, recursive, generated, name)
     options.setdefault("prune", False)
     return await sync(kb, sources, **options)  # type: ignore[misc]
 
@@ -88,6 +89,7 @@ def _sources(
     include: Sequence[str],
     exclude: Sequence[str],
     recursive: bool,
+    include_generated: bool,
     name: str | None,
 ) -> list[SourceBase]:
     """Directories each become a source; files together become one. Ids are relative to what all paths share."""
@@ -106,7 +108,15 @@ def _sources(
     for folder in folders:
         prefix = "" if alone else folder.resolve().relative_to(root).as_posix()
         sources.append(
-            DirectorySource(folder, include=include, exclude=exclude, recursive=recursive, id_prefix=prefix, name=name)
+            DirectorySource(
+                folder,
+                include=include,
+                exclude=exclude,
+                recursive=recursive,
+                include_generated=include_generated,
+                id_prefix=prefix,
+                name=name,
+            )
         )
     if files:
         sources.append(FileSource(files, root=root, name=name))

@@ -63,6 +63,8 @@ class IngestOptions(SyncOptions, total=False):
     """As `include`."""
     recursive: bool
     """Also look into sub-directories; default True."""
+    include_generated: bool
+    """Also what no person wrote, in directories; see `DirectorySource`. Default False."""
     name: str | None
     """Name of the source, where there is one; see `DirectorySource`."""
 

@@ -111,6 +111,8 @@ def text_kind(head: bytes) -> str:
     plain = head.replace(b"\x00", b"").removeprefix(b"\xef\xbb\xbf").lstrip(b"\xff\xfe").lstrip()
     if _HTML.match(plain):
         return "text/html"
+    if re.match(rb"<svg[\s>]", plain):
+        return "image/svg+xml"
     if plain.startswith((b"<?xml", b"<!DOCTYPE")):
         return "application/xml"
     if _NOTEBOOK.match(plain) and b'"cell_type"' in plain:

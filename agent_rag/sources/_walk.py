@@ -14,7 +14,7 @@ from urllib.parse import quote_from_bytes
 from ..stores.files import is_store_folder, store_files
 
 Links = Literal["inside", "all", "none"]
-_SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
+_SKIPPED_FOLDERS = frozenset({"__pycache__"})
 _SKIPPED_FILES = frozenset({"Thumbs.db", "desktop.ini"})
 
 

@@ -14,6 +14,7 @@ import pathspec
 
 from ..errors import ConfigurationError, SourceError
 from ..parsers.registry import is_known_without_ending, supported_extensions
+from ._generated import Generated
 from ._walk import FoundFile, Links, Walk, file_uri, keys_of, one_each, printable
 from .base import Listing, MetadataFor, SourceBase, SourceItem, metadata_of, stamp_of
 
@@ -33,6 +34,7 @@ class DirectorySource(SourceBase):
         exclude: Sequence[str] = (),
         recursive: bool = True,
         include_hidden: bool = False,
+        include_generated: bool = False,
         extensions: Sequence[str] | None = None,
         links: Links = "inside",
         id_prefix: str = "",
@@ -43,9 +45,12 @@ class DirectorySource(SourceBase):
         Args:
             include: Patterns as in .gitignore, relative to `root`; none: every file with a known extension or
                 name (README). A file that a pattern names is taken whatever its extension.
-            exclude: Patterns as in .gitignore; ``__pycache__``, ``node_modules`` and office lock files always are.
+            exclude: Patterns as in .gitignore; ``__pycache__`` and office lock files always are.
             recursive: Also look into sub-directories.
             include_hidden: Also names that start with a dot.
+            include_generated: Also what no person wrote: dependencies (node_modules, vendor), lock files, minified and
+                generated code, search indexes and print versions of documentation. Without it the listing says in one
+                note how much was left out; a file that `include` names is taken.
             extensions: Endings to take instead of `parsers.supported_extensions()`.
             links: Follow symbolic links that stay below `root` ("inside"), also those that leave it ("all"), or
                 none ("none"). What a link reaches beside its own name is one document with both names.
@@ -60,6 +65,7 @@ class DirectorySource(SourceBase):
         self._exclude = pathspec.PathSpec.from_lines("gitignore", exclude) if exclude else None
         self._recursive = recursive
         self._include_hidden = include_hidden
+        self._include_generated = include_generated
         self._extensions = None if extensions is None else frozenset(ending.lower() for ending in extensions)
         self._links: Links = links
         self._id_prefix = id_prefix.strip("/") + "/" if id_prefix.strip("/") else ""
@@ -75,31 +81,40 @@ class DirectorySource(SourceBase):
     def _list(self) -> Listing:
         if not self.root.is_dir():
             raise SourceError(f"{self.root} is not a directory")
+        generated = None if self._include_generated else Generated(os.fspath(self.root))
         walk = Walk(
             os.fspath(self.root),
             recursive=self._recursive,
             include_hidden=self._include_hidden,
             links=self._links,
-            takes_folder=lambda relative: self._exclude is None or not self._exclude.match_file(relative + "/"),
+            takes_folder=lambda relative: (
+                not (
+                    (self._exclude is not None and self._exclude.match_file(relative + "/"))
+                    or (generated is not None and generated.is_folder(relative))
+                )
+            ),
             takes_file=lambda relative: self._exclude is None or not self._exclude.match_file(relative),
         ).run()
         listing = Listing(skipped=walk.skipped, errors=walk.errors)
         extensions = self._extensions if self._extensions is not None else frozenset(supported_extensions())
-        files = one_each(file for file in walk.files if self._is_wanted(file.relative, extensions, listing))
+        files = one_each(file for file in walk.files if self._is_wanted(file.relative, extensions, generated, listing))
+        if generated is not None and (note := generated.note) is not None:
+            listing.notes.append(note)
         keys = keys_of(file.relative for file, _ in files)
         listing.items = [
             _item(file, keys[file.relative], also, self._id_prefix, self._metadata) for file, also in files
         ]
         return listing
 
-    def _is_wanted(self, relative: str, extensions: frozenset[str], listing: Listing) -> bool:
+    def _is_wanted(
+        self, relative: str, extensions: frozenset[str], generated: Generated | None, listing: Listing
+    ) -> bool:
         if self._include is not None:
             return self._include.match_file(relative)
         ending = os.path.splitext(relative)[1]
-        if ending in extensions or ending.lower() in extensions:
-            return True
-        if self._extensions is None and is_known_without_ending(self.root / relative):
-            return True
+        known = ending in extensions or ending.lower() in extensions
+        if known or (self._extensions is None and is_known_without_ending(self.root / relative)):
+            return generated is None or not generated.is_file(relative)
         listing.skipped.append((printable(relative), f"no parser for {ending or 'a file without extension'}"))
         return False
 
