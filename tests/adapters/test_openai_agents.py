@@ -42,7 +42,7 @@ from openai.types.responses import (
 from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware, openai_agents
-from agent_rag.middleware.openai_agents import AttachedAgent, ChatModel, attach, run_config
+from agent_rag.middleware.openai_agents import AttachedAgent, ChatModel, attach, citations, run_config
 from agent_rag.middleware.openai_agents import RAGMiddleware as OpenAIAgentsRAG
 from agent_rag.retrieval.rerank_llm import LLMReranker
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
@@ -144,8 +144,8 @@ def wrapped(*middlewares: RAGMiddleware, **options: Any) -> list[OpenAIAgentsRAG
 
 def outcome_of(result: Any) -> Outcome:
     outputs = [item for item in result.new_items if isinstance(item, ToolCallOutputItem)]
-    citations = [citation for item in outputs for citation in (item.custom_data or {}).get("citations", [])]
-    return Outcome(text=result.final_output, citations=citations)
+    slots = [citation for item in outputs for citation in (item.custom_data or {}).get("citations", [])]
+    return Outcome(text=result.final_output, citations=slots, cited=citations(result))
 
 
 class TestOpenAIAgents(AdapterContract):
@@ -163,6 +163,14 @@ class TestOpenAIAgents(AdapterContract):
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
     ) -> Conversation:
         self.made.append(Conversation(model, *wrapped(*middlewares, supports_images=supports_images)))
+        return self.made[-1]
+
+    def make_caller(self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], expert: Any) -> Conversation:
+        @function_tool
+        async def ask_expert(question: str) -> str:
+            return (await self.run(expert, question)).text
+
+        self.made.append(Conversation(model, *wrapped(*middlewares), tools=[ask_expert]))
         return self.made[-1]
 
     async def run(self, agent: Conversation, text: str, *, session: str = "s", context: Any = None) -> Outcome:
@@ -196,6 +204,8 @@ class TestSyncOpenAIAgents(TestOpenAIAgents):
 
 class TestSharedRunConfig(TestOpenAIAgents):
     """The same scenarios wired by hand, with one RunConfig for all runs."""
+
+    subagents = False  # nothing is around the agent's other tools
 
     def make_agent(
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
@@ -338,9 +348,11 @@ async def test_a_turn_goes_on_after_an_approval() -> None:
 async def test_the_hint_follows_a_handoff() -> None:
     """The agent that takes over sees the same hint, from the same search."""
     base, model = FactBase(), ScriptedChatModel(call("transfer_to_b"), "done")
-    other = Agent("b", model=ScriptedModel(model))
+    own = wrapped(static(base))
+    other = attach(Agent("b", model=ScriptedModel(model)), *own)
+    first = attach(Agent("a", model=ScriptedModel(model), handoffs=[other]), *own)
 
-    await Conversation(model, *wrapped(static(base)), handoffs=[other]).attached.run("hello")
+    await Runner.run(first, "hello")
 
     assert ["FACT(hello)" in spoken(messages) for messages in model.inputs] == [True, True]
     assert base.queries == [["hello"]]
@@ -390,12 +402,14 @@ async def test_nothing_of_a_run_is_kept() -> None:
     """After runs with and without a filter, no turn and no result is left in memory."""
     model = ScriptedChatModel(otherwise=lambda heard: call(query="x") if heard[-1].role == "user" else "done")
     (own,) = wrapped(agentic(FactBase()))
+    gc.collect()
+    before = len(openai_agents._runs)  # the SDK itself holds runs that waited for an approval
 
     await Runner.run(Agent("a", model=ScriptedModel(model), tools=own.tools), "hello")
     await Conversation(model, own).attached.run("hello")
     gc.collect()
 
-    assert len(openai_agents._loose) == 0
+    assert len(openai_agents._runs) == before
     assert len(openai_agents._results) == 0
 
 
