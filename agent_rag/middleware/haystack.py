@@ -1,8 +1,9 @@
-"""Haystack: ``Agent(chat_generator=generator, **rag_options(RAGMiddleware([knowledge])))``."""
+"""Haystack: ``agent = attach(Agent(chat_generator=generator), RAGMiddleware([knowledge]))``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from .._util.extras import needs
@@ -10,8 +11,9 @@ from .._util.sync import run_sync
 from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
+from .core.adapter import Adapter, plain_text, shown_now
+from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
-from .core.rag import RAGMiddleware
 from .core.tool import KnowledgeTool
 from .core.turn import Turn
 
@@ -36,37 +38,37 @@ class _Run:
         self.told: set[str] = set()
 
 
-def rag_options(
-    middleware: RAGMiddleware | Sequence[RAGMiddleware],
-    *,
-    supports_images: bool = False,
-    tools: Sequence[Any] = (),
-    hooks: Mapping[str, Sequence[Any]] | None = None,
-    state_schema: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The arguments `tools`, `hooks` and `state_schema` of an agent with retrieval.
+class RAGMiddleware(Adapter):
+    """Retrieval for a Haystack agent; see `attach`. The `scope` callable gets ``hook_context["agent_rag_context"]`` of
+    the run."""
 
-    Static: a hint after the user's message, in the model's input only. Agentic: tools of the agent, with the citations
-    of all calls in the result's ``"citations"``. The `scope` callable gets ``hook_context["agent_rag_context"]`` of the
-    run. In ``run`` the searches happen in the event loop of `agent_rag._util.sync`, so open the store there too.
+
+def attach(agent: Any, *middlewares: Any) -> Any:
+    """A new agent with retrieval, made from the settings of `agent`.
+
+    Static: a hint after the user's message, in the model's input only. Agentic: tools of the agent. The result's
+    ``"citations"`` hold everything that the model was shown; `citations` reads them. In ``run`` the searches happen in
+    the event loop of `agent_rag.run_sync`, so open the store there too.
 
     Args:
-        supports_images: Whether the agent's model takes image parts.
-        tools, hooks, state_schema: What the agent has besides.
+        middlewares: Of `RAGMiddleware`; or knowledge bases, each for a tool of default options.
     """
-    middlewares = [middleware] if isinstance(middleware, RAGMiddleware) else list(middleware)
-    own = [_tool(tool, middlewares, supports_images) for rag in middlewares for tool in rag.tools]
-    show, hide = RAGHook(middlewares, own, supports_images=supports_images), HideHints()
-    given = {point: list(listed) for point, listed in (hooks or {}).items()}
+    wrapped = [RAGMiddleware.of(one) for one in middlewares]
+    own = [_tool(tool, wrapped) for middleware in wrapped for tool in middleware.rag.tools]
+    show, hide = RAGHook(wrapped, own), HideHints()
+    hooks = {point: list(listed) for point, listed in (agent.hooks or {}).items()}
     # The hint is there while the model is asked: other hooks neither rewrite nor store it.
-    given["before_llm"] = [*given.get("before_llm", []), show]
+    hooks["before_llm"] = [*hooks.get("before_llm", []), show]
     for point in ("before_tool", "on_exit", "after_run"):
-        given[point] = [hide, *given.get(point, [])]
-    return {
-        "tools": [*tools, *own],
-        "hooks": given,
-        "state_schema": {**({"citations": {"type": list}} if own else {}), **(state_schema or {})},
-    }
+        hooks[point] = [hide, *hooks.get(point, [])]
+    settings = {name: getattr(agent, name) for name in signature(type(agent).__init__).parameters if name != "self"}
+    settings["state_schema"] = {**(agent.state_schema or {}), "citations": {"type": list}}
+    return type(agent)(**{**settings, "tools": [*agent.tools, *own], "hooks": hooks})
+
+
+def citations(result: Mapping[str, Any]) -> list[Citation]:
+    """What each number in a run's result stands for."""
+    return collected(result.get("citations") or ())
 
 
 class _Hook:
@@ -87,44 +89,48 @@ class _Hook:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> _Hook:
         """Raises: ConfigurationError: always."""
-        raise ConfigurationError(f"{cls.__name__} cannot be made from a dict; attach it anew with rag_options")
+        raise ConfigurationError(f"{cls.__name__} cannot be made from a dict; attach it anew")
 
 
 class RAGHook(_Hook):
     """Before each model call: the hints after the user's message, and the tools as the stores' fields make them."""
 
-    def __init__(self, middlewares: Sequence[RAGMiddleware], tools: Sequence[Any], *, supports_images: bool) -> None:
+    def __init__(self, middlewares: Sequence[RAGMiddleware], tools: Sequence[Any]) -> None:
         self._middlewares = middlewares
         self._tools = tools
-        self._supports_images = supports_images
 
     async def run_async(self, state: Any) -> None:
         await self._describe_tools()
-        run = _current(self._middlewares[0], state, self._supports_images)
+        run = _current(self._middlewares, state)
         made = []
-        for rag in self._middlewares:
+        for rag in (middleware.rag for middleware in self._middlewares):
             hint = await rag.hint(run.turn)
             if hint is None:
                 continue
             fresh = rag.key not in run.told
             run.told.add(rag.key)
             if fresh or not hint.persist:
-                made.append((hint.model_copy(update={"persist": False}), _hint_message(hint)))
+                made.append((shown_now(hint), _hint_message(hint)))
         if made:
             messages = with_hints(state.data["messages"], made, is_ask=_is_ask(run), is_hint=_is_hint)
             _replace(state, messages)
 
     async def _describe_tools(self) -> None:
         """Describe the tools anew, since fields of the stores may be known by now. The same for all runs."""
-        specs = {tool.name: tool.spec for rag in self._middlewares for tool in await rag.list_tools(refresh=False)}
+        listed = [tool for one in self._middlewares for tool in await one.rag.list_tools(refresh=False)]
+        specs = {tool.name: tool.spec for tool in listed}
         for tool in self._tools:
             tool.description, tool.parameters = specs[tool.name].description, specs[tool.name].parameters
 
 
 class HideHints(_Hook):
-    """Once the model has answered: hints leave the messages, but for those to keep."""
+    """Once the model has answered: hints leave the messages, but for those to keep, and what was shown is listed."""
 
     def run(self, state: Any) -> None:
+        run = (state.data.get("hook_context") or {}).get(_RUN_KEY)
+        if isinstance(run, _Run):
+            shown = [citation.model_dump(mode="json") for citation in run.turn.citations]
+            state.set("citations", shown, handler_override=_state_utils.replace_values)
         messages = state.data["messages"]
         kept = [message for message in messages if not _is_hint(message) or message.meta.get("persist")]
         if len(kept) < len(messages):
@@ -141,7 +147,7 @@ def _replace(state: Any, messages: list[Any]) -> None:
 # --- the turn of a run ---
 
 
-def _current(rag: RAGMiddleware, state: Any, supports_images: bool) -> _Run:
+def _current(middlewares: Sequence[RAGMiddleware], state: Any) -> _Run:
     """The run that `state` belongs to."""
     context = state.data.get("hook_context") or {}
     run = context.get(_RUN_KEY)
@@ -150,11 +156,11 @@ def _current(rag: RAGMiddleware, state: Any, supports_images: bool) -> _Run:
     messages = list(state.data["messages"])
     asks = [index for index, message in enumerate(messages) if message.is_from("user") and not _is_hint(message)]
     position = asks[-1] if asks else 0
-    turn = rag.start_turn(
+    turn = middlewares[0]._start(
         list(_blocks(messages[position])) if asks else None,
-        history=lambda: list(_history(messages[:position])),
-        context=context.get(CONTEXT_KEY),
-        supports_images=supports_images,
+        lambda: list(_history(messages[:position])),
+        context.get(CONTEXT_KEY),
+        beside=middlewares[1:],
     )
     run = _Run(turn, messages[position] if asks else None)
     # A copy: the caller's mapping may serve several runs. It is no output, unlike the other keys of the state.
@@ -174,9 +180,9 @@ def _is_hint(message: Any) -> bool:
 # --- translation ---
 
 
-def _tool(tool: KnowledgeTool, middlewares: Sequence[RAGMiddleware], supports_images: bool) -> Any:
+def _tool(tool: KnowledgeTool, middlewares: Sequence[RAGMiddleware]) -> Any:
     async def run(state: Any, **arguments: Any) -> dict[str, Any]:
-        turn = None if state is None else _current(middlewares[0], state, supports_images).turn
+        turn = None if state is None else _current(middlewares, state).turn
         result = await tool(arguments, turn=turn)
         return {"content": _parts(result.blocks), **result.structured()}
 
@@ -200,6 +206,8 @@ def _tool(tool: KnowledgeTool, middlewares: Sequence[RAGMiddleware], supports_im
 def _hint_message(hint: Hint) -> Any:
     # In `meta`, since generators send a message's own name to the provider.
     meta = {"name": HINT_NAME, **({"persist": True} if hint.persist else {})}
+    if (text := plain_text(hint.blocks)) is not None:
+        return _dataclasses.ChatMessage.from_user(text, meta=meta)
     return _dataclasses.ChatMessage.from_user(content_parts=_parts(hint.blocks), meta=meta)
 
 
@@ -225,8 +233,16 @@ def _blocks(message: Any) -> Iterator[ContentBlock]:
 def _history(messages: Sequence[Any]) -> Iterator[ChatMessage]:
     for message in messages:
         role = message.role.value
-        if role in ("user", "assistant") and not _is_hint(message):
-            yield ChatMessage(role=role, content=[TextBlock(text="\n".join(message.texts))])
+        if role in ("user", "assistant"):
+            name = HINT_NAME if _is_hint(message) else None
+            yield ChatMessage(role=role, content=[TextBlock(text="\n".join(message.texts))], name=name)
+        for result in message.tool_call_results:
+            yield ChatMessage(role="tool", content=[TextBlock(text=_said(result.result))])
 
 
-__all__ = ["CONTEXT_KEY", "HideHints", "RAGHook", "rag_options"]
+def _said(result: Any) -> str:
+    parts = result if isinstance(result, list) else [result]
+    return "\n".join(getattr(part, "text", None) or (part if isinstance(part, str) else "") for part in parts)
+
+
+__all__ = ["CONTEXT_KEY", "HideHints", "RAGHook", "RAGMiddleware", "attach", "citations"]

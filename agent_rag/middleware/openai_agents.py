@@ -298,7 +298,7 @@ class _Turns:
             _blocks(items[position]) if position >= 0 else None,
             lambda: list(_history(items[: max(position, 0)])),
             context,
-            supports_images=any(middleware._supports_images for middleware in self.middlewares),
+            beside=self.middlewares[1:],
         )
 
     async def _hints(self, turn: Turn) -> list[Hint]:

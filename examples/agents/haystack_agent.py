@@ -11,9 +11,9 @@ from haystack.components.agents import Agent
 from haystack.components.generators.chat import MockChatGenerator
 from haystack.dataclasses import ChatMessage, ToolCall
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, RAGMiddleware, TextBlock
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, TextBlock
 from agent_rag.middleware.core.events import HintEvent
-from agent_rag.middleware.haystack import rag_options
+from agent_rag.middleware.haystack import RAGMiddleware, attach
 
 QUESTION = "How long is the warranty of the heat pump?"
 SCRIPT = [
@@ -42,7 +42,7 @@ async def main() -> None:
             RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="static", top_k=1), on_event=show),
             RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="agentic")),
         ]
-        agent = Agent(chat_generator=MockChatGenerator(SCRIPT), **rag_options(rag))
+        agent = attach(Agent(chat_generator=MockChatGenerator(SCRIPT)), *rag)
         result = await agent.run_async(messages=[ChatMessage.from_user(QUESTION)])
 
         print(f"Q: {QUESTION}\nA: {result['last_message'].text}")

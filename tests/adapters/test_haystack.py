@@ -26,7 +26,8 @@ from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.errors import ConfigurationError
 from agent_rag.middleware import RAGMiddleware
-from agent_rag.middleware.haystack import CONTEXT_KEY, rag_options
+from agent_rag.middleware.haystack import CONTEXT_KEY, attach, citations
+from agent_rag.middleware.haystack import RAGMiddleware as HaystackRAG
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.chat import call, spoken
@@ -78,8 +79,11 @@ def block(part: Any) -> TextBlock | DataBlock:
     return TextBlock(text=part.text if isinstance(part, TextContent) else part)
 
 
-def agent_of(model: ScriptedChatModel, *middlewares: RAGMiddleware, agent: Any = None, **options: Any) -> Agent:
-    return Agent(chat_generator=ScriptedGenerator(model), **(agent or {}), **rag_options(middlewares, **options))
+def agent_of(
+    model: ScriptedChatModel, *middlewares: RAGMiddleware, supports_images: bool = False, agent: Any = None, **options: Any
+) -> Agent:
+    plain = Agent(chat_generator=ScriptedGenerator(model), **(agent or {}), **options)
+    return attach(plain, *(HaystackRAG(middleware, supports_images=supports_images) for middleware in middlewares))
 
 
 def user(text: str) -> list[HaystackMessage]:
@@ -88,6 +92,7 @@ def user(text: str) -> list[HaystackMessage]:
 
 class TestHaystack(AdapterContract):
     stream_events = False
+    subagents = False  # nothing is around the agent's other tools
 
     def make_agent(
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
@@ -107,7 +112,9 @@ class TestHaystack(AdapterContract):
             **({"streaming_callback": streaming_callback} if streaming_callback else {}),
         )
         agent.sessions[session] = result.pop("messages")
-        return Outcome(text=result["last_message"].text, citations=result.get("citations") or [])
+        return Outcome(
+            text=result["last_message"].text, citations=result.get("citations") or [], cited=citations(result)
+        )
 
     async def ask(self, agent: Agent, **arguments: Any) -> dict[str, Any]:
         return await agent.run_async(**arguments)

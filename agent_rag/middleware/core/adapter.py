@@ -93,19 +93,29 @@ class Adapter:
         return model if wrapper is None else wrapper(model)
 
     def _start(
-        self, ask: Ask | None, history: History, carried: Any = None, *, supports_images: bool | None = None
+        self,
+        ask: Ask | None,
+        history: History,
+        carried: Any = None,
+        *,
+        supports_images: bool | None = None,
+        beside: Sequence[Adapter] = (),
     ) -> Turn:
         """A new turn.
 
         Args:
             carried: What the framework knows of the caller.
             supports_images: What the framework says of its model, where this was not told.
+            beside: Other instances on the agent, which share the turn.
         """
-        images = supports_images if self._supports_images is None else self._supports_images
+        told = [one._supports_images for one in (self, *beside) if one._supports_images is not None]
+        contexts = [one._context for one in (self, *beside) if one._context is not None]
         return self.rag.start_turn(
-            ask, history=history, context=carried if self._context is None else self._context(carried),
-            supports_images=bool(images),
-        )  # fmt: skip
+            ask,
+            history=history,
+            context=contexts[0](carried) if contexts else carried,
+            supports_images=any(told) if told else bool(supports_images),
+        )
 
 
 def plain_text(blocks: Iterable[ContentBlock]) -> str | None:
