@@ -1,4 +1,4 @@
-"""Microsoft Agent Framework: ``Agent(client=client, context_providers=[RAGContextProvider([knowledge])])``."""
+"""Microsoft Agent Framework: ``Agent(client=client, context_providers=[RAGMiddleware([knowledge])])``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from .._util.extras import needs
 from ..chat import HINT_NAME, ChatMessage, Role, data_url
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .core import rag as core
+from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel
+from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
-from .core.parameters import Parameters as RAGParameters
 from .core.result import ToolResult
 from .core.tool import KnowledgeTool
 from .core.turn import Turn
@@ -21,59 +21,51 @@ _framework = needs("agent-framework", "agent_framework", purpose="agent_rag.midd
 _RUN_KEY = "agent_rag_run"
 
 
-class RAGContextProvider(_framework.ContextProvider):  # type: ignore[misc, name-defined]
+class ChatModel(FrameworkChatModel):
+    """A chat client of the framework as the chat model of `LLMReranker` and `LLMQueryRewriter`."""
+
+    async def answer(self, messages: Sequence[ChatMessage], max_tokens: int | None) -> str:
+        asked = [_framework.Message(message.role, [message.text]) for message in messages]
+        options = {} if max_tokens is None else {"options": {"max_tokens": max_tokens}}
+        return str((await self._model.get_response(asked, **options)).text)
+
+
+class RAGMiddleware(Adapter, _framework.ContextProvider):  # type: ignore[misc, name-defined]
     """Retrieval as context provider. Static: a hint after the user's message. Agentic: tools of the run.
 
-    Citations are in ``additional_properties["citations"]`` of the first item of the function result. A streamed static
-    turn carries its `HintEvent` in ``additional_properties["agent_rag_hints"]`` of the first update. One object serves
-    any number of agents and runs.
+    Citations are in ``additional_properties["citations"]`` of the first item of the function result, and in those of
+    the answer; `citations` reads them. A streamed static turn carries its `HintEvent` in
+    ``additional_properties["agent_rag_hints"]`` of the first update. The `scope` callable gets the run's
+    ``AgentSession``, or what `context` makes of it. One object serves any number of agents and runs.
     """
 
-    Parameters = RAGParameters
+    chat_models = ((_framework.SupportsChatGetResponse, ChatModel),)
 
-    def __init__(
-        self,
-        knowledge_bases: Sequence[Any] | core.RAGMiddleware | Any,
-        parameters: RAGParameters | None = None,
-        rerank_model: Any = None,
-        *,
-        context: Callable[[Any], Any] = lambda session: session,
-        supports_images: bool = False,
-        **options: Any,
-    ) -> None:
-        """
-        Args:
-            knowledge_bases: As for `agent_rag.RAGMiddleware`, or such an object.
-            rerank_model: A chat client of the framework, or whatever `LLMReranker` takes.
-            context: What the `scope` callable gets: a function of the run's ``AgentSession``, for example by its
-                ``session_id``; default the session itself.
-            supports_images: Whether the agent's model takes image parts.
-            options: Further arguments of `agent_rag.RAGMiddleware`. Instances of one mode on one agent need names.
-        """
-        if isinstance(knowledge_bases, core.RAGMiddleware):
-            self.rag = knowledge_bases
-        else:
-            if isinstance(rerank_model, _framework.SupportsChatGetResponse):
-                rerank_model = _RerankModel(rerank_model)
-            self.rag = core.RAGMiddleware(knowledge_bases, parameters, rerank_model, **options)
-        super().__init__(self.rag.name)
-        self._context = context
-        self._supports_images = supports_images
+    def _plug(self) -> None:
+        _framework.ContextProvider.__init__(self, self.rag.name)
 
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
         """Add the tools, and what puts the hint into each model call; all instances share the run."""
         run = context.metadata.setdefault(_RUN_KEY, _Run(session, context))
         tools = [_function_tool(tool, run) for tool in await self.rag.list_tools(refresh=False)]
         context.extend_tools(self.source_id, tools)
-        context.extend_middleware(self.source_id, [_ToolStep(tools), _ModelStep(self, run)])
+        context.extend_middleware(self.source_id, [_ToolStep(tools, run), _ModelStep(self, run)])
 
-    def _start(self, session: Any, messages: Sequence[Any]) -> Turn:
+    async def after_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
+        """Put the citations beside the answer."""
+        run = context.metadata.get(_RUN_KEY)
+        messages = context.response.messages if context.response is not None else []
+        if run is not None and run.turn is not None and messages and run.turn.citations:
+            places = [citation.place() for citation in run.turn.citations]
+            messages[-1].additional_properties = {**(messages[-1].additional_properties or {}), CITATIONS_KEY: places}
+
+    def start(self, session: Any, messages: Sequence[Any]) -> Turn:
+        """The turn of a run in `session`, from what its first model call is sent."""
         position = max((index for index, message in enumerate(messages) if _is_ask(message)), default=-1)
-        return self.rag.start_turn(
+        return self._start(
             _blocks(messages[position].contents) if position >= 0 else None,
-            history=lambda: _history(messages[: max(position, 0)]),
-            context=self._context(session),
-            supports_images=self._supports_images,
+            lambda: _history(messages[: max(position, 0)]),
+            session,
         )
 
 
@@ -91,14 +83,14 @@ class _Run:
 class _ModelStep(_framework.ChatMiddleware):  # type: ignore[misc, name-defined]
     """Puts the hint into each model call of one run."""
 
-    def __init__(self, provider: RAGContextProvider, run: _Run) -> None:
+    def __init__(self, provider: RAGMiddleware, run: _Run) -> None:
         self._provider = provider
         self._run = run
 
     async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
         run, rag = self._run, self._provider.rag
         if run.turn is None:
-            run.turn = self._provider._start(run.session, context.messages)
+            run.turn = self._provider.start(run.session, context.messages)
         hint = await rag.hint(run.turn)
         if hint is not None:
             made = [(_shown_now(hint), _hint_message(hint, self._provider.source_id))]
@@ -115,14 +107,19 @@ class _ModelStep(_framework.ChatMiddleware):  # type: ignore[misc, name-defined]
 class _ToolStep(_framework.FunctionMiddleware):  # type: ignore[misc, name-defined]
     """Answers calls of our tools before the framework checks the arguments, which hides the reason from the model."""
 
-    def __init__(self, tools: Sequence[Any]) -> None:
+    def __init__(self, tools: Sequence[Any], run: _Run) -> None:
         self._tools = tools
+        self._run = run
 
     async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
         if any(context.function is tool for tool in self._tools):
             context.result = await context.function.func(**context.arguments)
-        else:
+        elif self._run.turn is None:
             await call_next()
+        else:
+            # It may run a subagent, whose numbers go on.
+            with self._run.turn.active():
+                await call_next()
 
 
 class _Announce:
@@ -141,17 +138,15 @@ class _Announce:
         return update
 
 
-class _RerankModel:
-    """A chat client of the framework as `ChatModel`."""
-
-    supports_images = False
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    async def ainvoke(self, messages: Sequence[tuple[str, str]]) -> str:
-        response = await self._client.get_response([_framework.Message(role, [text]) for role, text in messages])
-        return str(response.text)
+def citations(response: Any) -> list[Citation]:
+    """What each number in a run's response stands for."""
+    slots = []
+    for message in response.messages:
+        slots.append((message.additional_properties or {}).get(CITATIONS_KEY) or ())
+        for content in message.contents:
+            items = (content.items or [])[:1] if content.type == "function_result" else []
+            slots += [(item.additional_properties or {}).get("citations") or () for item in items]
+    return collected(*slots)
 
 
 def _function_tool(tool: KnowledgeTool, run: _Run) -> Any:
@@ -201,12 +196,18 @@ def _blocks(contents: Iterable[Any]) -> list[ContentBlock]:
 
 
 def _history(messages: Iterable[Any]) -> list[ChatMessage]:
-    roles: dict[str, Role] = {"user": "user", "assistant": "assistant"}
+    roles: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
     return [
-        ChatMessage(role=roles[message.role], content=message.text, name=message.author_name)
+        ChatMessage(role=roles[message.role], content=_said(message), name=message.author_name)
         for message in messages
         if message.role in roles
     ]
+
+
+def _said(message: Any) -> Any:
+    results = [one for one in message.contents if one.type == "function_result"]
+    texts = [item.text or "" for result in results for item in result.items or [] if item.type == "text"]
+    return "\n".join([message.text, *texts]).strip()
 
 
 def _is_ask(message: Any) -> bool:
@@ -218,4 +219,4 @@ def _is_hint(message: Any) -> bool:
     return bool(message.author_name == HINT_NAME)
 
 
-__all__ = ["RAGContextProvider"]
+__all__ = ["ChatModel", "RAGMiddleware", "citations"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import copy
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
@@ -11,11 +10,13 @@ from weakref import WeakKeyDictionary
 
 from .._util.extras import needs
 from .._util.sync import run_sync
-from ..chat import ChatMessage
+from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
+from .core import rag as core
+from .core.adapter import Adapter, derived, named_as, shown_now
+from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
-from .core.rag import RAGMiddleware
 from .core.result import ToolResult
 from .core.tool import KnowledgeTool
 from .core.turn import Turn, TurnRegistry
@@ -46,22 +47,27 @@ class _Run:
 _runs: WeakKeyDictionary[Turn, _Run] = WeakKeyDictionary()
 
 
-def attach(agent: Any, middleware: RAGMiddleware | Sequence[RAGMiddleware], *, supports_images: bool = False) -> Any:
+class RAGMiddleware(Adapter):
+    """Retrieval for an Agno agent; see `attach`. The `scope` callable gets ``dependencies["agent_rag_context"]`` of the
+    run."""
+
+
+def attach(agent: Any, *middlewares: Any) -> Any:
     """Give an Agno agent retrieval, and return it. Once, before its first run.
 
-    Static: a hint after the user's message, in the model's input only. Agentic: tools of the agent, with citations in
-    ``RunOutput.references``, one entry for each call. The `scope` callable gets
-    ``dependencies["agent_rag_context"]`` of the run. Works in ``run`` and ``arun``; in ``run`` the searches happen in
-    the event loop of `agent_rag._util.sync`, so open the store there too.
+    Static: a hint after the user's message, in the model's input only. Agentic: tools of the agent. What was shown is
+    in ``RunOutput.references``, one entry for each call and one for the rest; `citations` reads them. Works in ``run`` and
+    ``arun``; in ``run`` the searches happen in the event loop of `agent_rag.run_sync`, so open the store there too.
 
     Args:
         agent: An `agno.agent.Agent` with a model and, if any, a list of tools. Its model is replaced by a copy that
             adds the hints; fallback, output, parser and reasoning models get none.
-        supports_images: Whether the agent's model takes image parts.
+        middlewares: Of `RAGMiddleware`; or knowledge bases, each for a tool of default options.
 
     Raises: ConfigurationError: the agent has no model yet, or a function that makes its tools.
     """
-    middlewares = [middleware] if isinstance(middleware, RAGMiddleware) else list(middleware)
+    wrapped = [RAGMiddleware.of(one) for one in middlewares]
+    rags = [middleware.rag for middleware in wrapped]
     if agent.model is None:
         raise ConfigurationError("the agent has no model; attach works on Agent(model=...)")
     if agent.tools is not None and not isinstance(agent.tools, list):
@@ -70,27 +76,37 @@ def attach(agent: Any, middleware: RAGMiddleware | Sequence[RAGMiddleware], *, s
     def begin(run_input: Any, run_context: Any, session: Any = None) -> None:
         _turns.get_or_start(
             run_context.run_id,
-            lambda: middlewares[0].start_turn(
+            lambda: wrapped[0]._start(
                 list(_asked(run_input)),
-                history=lambda: list(_history(middlewares, session)),
-                context=(run_context.dependencies or {}).get(CONTEXT_KEY),
-                supports_images=supports_images,
+                lambda: list(_history(rags, session)),
+                (run_context.dependencies or {}).get(CONTEXT_KEY),
+                beside=wrapped[1:],
             ),
         )
 
     def end(run_output: Any, run_context: Any) -> None:
         turn = _turns.get(run_context.run_id)
-        if turn is not None and (references := _run_of(turn).references):
+        if turn is not None and turn.citations:
+            references = _run_of(turn).references
+            listed = {one["number"] for made in references for one in made.references}
+            rest = [one.place() for one in turn.citations if one.number not in listed]
+            if rest:
+                references = [*references, _messages.MessageReferences(query=turn.text, references=rest)]
             run_output.references = [*(run_output.references or []), *references]
         _turns.end(run_context.run_id)
 
-    agent.model = _hinting(agent.model, middlewares)
-    toolkits = [_toolkit(rag) for rag in middlewares if rag.mode == "agentic"]
+    agent.model = _hinting(agent.model, rags)
+    toolkits = [_toolkit(rag) for rag in rags if rag.mode == "agentic"]
     agent.tools = [*(agent.tools or []), *toolkits]
     # Guardrails of the user come first, so that what they refuse or rewrite is not searched for.
     agent.pre_hooks = [*(agent.pre_hooks or []), begin]
     agent.post_hooks = [end, *(agent.post_hooks or [])]
     return agent
+
+
+def citations(output: Any) -> list[Citation]:
+    """What each number in a ``RunOutput`` stands for."""
+    return collected(*(made.references or () for made in output.references or ()))
 
 
 def _run_of(turn: Turn) -> _Run:
@@ -100,83 +116,77 @@ def _run_of(turn: Turn) -> _Run:
 # --- each model call ---
 
 
-def _hinting(model: Any, middlewares: Sequence[RAGMiddleware]) -> Any:
+def _hinting(model: Any, rags: Sequence[core.RAGMiddleware]) -> Any:
     """A copy of `model` that sees the hints: hooks write to what is stored, a model call does not."""
     kind: Any = type(model)
 
     class Hinting(kind):  # type: ignore[misc]
         def invoke(self, messages: list[Any], *args: Any, **options: Any) -> Any:
-            messages, options = run_sync(_prepared(middlewares, messages, options))
+            messages, options = run_sync(_prepared(rags, messages, options))
             return super().invoke(messages, *args, **options)
 
         async def ainvoke(self, messages: list[Any], *args: Any, **options: Any) -> Any:
-            messages, options = await _prepared(middlewares, messages, options)
+            messages, options = await _prepared(rags, messages, options)
             return await super().ainvoke(messages, *args, **options)
 
         def invoke_stream(self, messages: list[Any], *args: Any, **options: Any) -> Iterator[Any]:
-            messages, options = run_sync(_prepared(middlewares, messages, options))
+            messages, options = run_sync(_prepared(rags, messages, options))
             yield from super().invoke_stream(messages, *args, **options)
 
         async def ainvoke_stream(self, messages: list[Any], *args: Any, **options: Any) -> AsyncIterator[Any]:
-            messages, options = await _prepared(middlewares, messages, options)
+            messages, options = await _prepared(rags, messages, options)
             async for part in super().ainvoke_stream(messages, *args, **options):
                 yield part
 
-    # Agno tells some models by the name of their class.
-    Hinting.__name__, Hinting.__qualname__, Hinting.__module__ = kind.__name__, kind.__qualname__, kind.__module__
-    made = copy.copy(model)
-    made.__class__ = Hinting
-    return made
+    return derived(model, named_as(Hinting, kind))
 
 
 async def _prepared(
-    middlewares: Sequence[RAGMiddleware], messages: list[Any], options: dict[str, Any]
+    rags: Sequence[core.RAGMiddleware], messages: list[Any], options: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a model call, with the hints and with the tools as the stores' fields make them."""
     turn = _turns.get(getattr(options.get("run_response"), "run_id", None))
     if turn is None:
         # The same model also writes memories and summaries.
         return messages, options
-    options = {**options, "tools": await _described(middlewares, options.get("tools"))}
+    options = {**options, "tools": await _described(rags, options.get("tools"))}
     run = _run_of(turn)
     if run.ask_id is None:
-        asks = [message for message in messages if message.role == "user" and not _is_hint(middlewares, message)]
+        asks = [message for message in messages if message.role == "user" and not _is_hint(rags, message)]
         run.ask_id = asks[-1].id if asks else ""
     made = []
-    for rag in middlewares:
+    for rag in rags:
         hint = await rag.hint(turn)
         if hint is None:
             continue
         message = _hint_message(hint)
         if hint.persist and rag.key not in run.told:
             # The run's own list, which is stored; it is seen from here on.
-            messages[:] = _with_hints(
-                middlewares, run, messages, [(hint.model_copy(update={"persist": False}), message)]
-            )
+            messages[:] = _with_hints(rags, run, messages, [(shown_now(hint), message)])
         run.told.add(rag.key)
         made.append((hint, message))
-    return _with_hints(middlewares, run, messages, made), options
+    return _with_hints(rags, run, messages, made), options
 
 
 def _with_hints(
-    middlewares: Sequence[RAGMiddleware], run: _Run, messages: list[Any], made: list[tuple[Hint, Any]]
+    rags: Sequence[core.RAGMiddleware], run: _Run, messages: list[Any], made: list[tuple[Hint, Any]]
 ) -> list[Any]:
     return with_hints(
         messages,
         made,
         is_ask=lambda message: message.id == run.ask_id,
-        is_hint=lambda message: _is_hint(middlewares, message),
+        is_hint=lambda message: _is_hint(rags, message),
     )
 
 
-def _is_hint(middlewares: Sequence[RAGMiddleware], message: Any) -> bool:
+def _is_hint(rags: Sequence[core.RAGMiddleware], message: Any) -> bool:
     # By its text: a name would be sent to the provider, and other fields are not stored.
-    return message.role == "user" and any(rag.is_hint(message.get_content_string()) for rag in middlewares)
+    return message.role == "user" and any(rag.is_hint(message.get_content_string()) for rag in rags)
 
 
-async def _described(middlewares: Sequence[RAGMiddleware], tools: Any) -> Any:
+async def _described(rags: Sequence[core.RAGMiddleware], tools: Any) -> Any:
     """The tools described anew, since fields of the stores may be known by now."""
-    specs = {tool.name: tool.spec for rag in middlewares for tool in await rag.list_tools(refresh=False)}
+    specs = {tool.name: tool.spec for rag in rags for tool in await rag.list_tools(refresh=False)}
     described = []
     for tool in tools or []:
         function = tool.get("function") if isinstance(tool, dict) else None
@@ -188,7 +198,7 @@ async def _described(middlewares: Sequence[RAGMiddleware], tools: Any) -> Any:
 # --- tools ---
 
 
-def _toolkit(rag: RAGMiddleware) -> Any:
+def _toolkit(rag: core.RAGMiddleware) -> Any:
     """The tools of an instance, each for sync and for async runs."""
     toolkit = _toolkits.Toolkit(name=rag.name)
     for tool in rag.tools:
@@ -269,10 +279,11 @@ def _asked(run_input: Any) -> Iterator[ContentBlock]:
             yield DataBlock(source=source)
 
 
-def _history(middlewares: Sequence[RAGMiddleware], session: Any) -> Iterator[ChatMessage]:
+def _history(rags: Sequence[core.RAGMiddleware], session: Any) -> Iterator[ChatMessage]:
     for message in session.get_messages() if session is not None else []:
-        if message.role in ("user", "assistant") and not _is_hint(middlewares, message):
-            yield ChatMessage(role=message.role, content=[TextBlock(text=message.get_content_string())])
+        if message.role in ("user", "assistant", "tool"):
+            name = HINT_NAME if _is_hint(rags, message) else None
+            yield ChatMessage(role=message.role, content=[TextBlock(text=message.get_content_string())], name=name)
 
 
-__all__ = ["CONTEXT_KEY", "attach"]
+__all__ = ["CONTEXT_KEY", "RAGMiddleware", "attach", "citations"]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import base64
 import logging
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .._util.extras import needs
-from ..chat import ChatMessage, ChatReply, ToolSpec
+from ..chat import ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .core import rag as core
+from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel, KnowledgeBases, shown_now
+from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
-from .core.parameters import Parameters as RAGParameters
+from .core.parameters import Parameters
 from .core.result import ToolResult
 from .core.tool import KnowledgeTool
 from .core.turn import Turn
@@ -47,46 +48,58 @@ class _HintContent(_types.Content):  # type: ignore[misc, name-defined]
     """A hint in a request, told from the user's words by its class."""
 
 
-class RAGMiddleware(_plugins.BasePlugin):  # type: ignore[misc, name-defined]
+class ChatModel(FrameworkChatModel):
+    """An ADK model, or the name of one, as the chat model of `LLMReranker` and `LLMQueryRewriter`."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(_models.LLMRegistry.new_llm(model) if isinstance(model, str) else model)
+
+    async def answer(self, messages: Sequence[ChatMessage], max_tokens: int | None) -> str:
+        instructions = "\n\n".join(message.text for message in messages if message.role == "system")
+        request = _models.LlmRequest(
+            model=self._model.model,
+            contents=[
+                _types.Content(role="model" if message.role == "assistant" else "user", parts=_parts(message.content))
+                for message in messages
+                if message.role != "system"
+            ],
+            config=_types.GenerateContentConfig(system_instruction=instructions or None, max_output_tokens=max_tokens),
+        )
+        answers = [answer async for answer in self._model.generate_content_async(request)]
+        return "".join(_text(answer.content) for answer in answers if not answer.partial)
+
+
+class RAGMiddleware(Adapter, _plugins.BasePlugin):  # type: ignore[misc, name-defined]
     """Retrieval as an ADK plugin. Static: a hint after the user's message. Agentic: tools, added to each request.
 
-    Works for all agents of the app, or those named. Citations are in ``Event.custom_metadata["agent_rag"]`` of the
-    function response's event, by call id. Not in live runs, which have no model callbacks.
+    Works for all agents of the app, or those named in `agents`. Citations are in
+    ``Event.custom_metadata["agent_rag"]`` of the function response's event by call id, and in that of the final answer;
+    `citations` reads them. The `scope` callable gets the caller's user id, or what `context` makes of
+    the invocation's context. Not in live runs, which have no model callbacks.
     """
 
-    Parameters = RAGParameters
+    chat_models = (((str, _models.BaseLlm), ChatModel),)
 
     def __init__(
         self,
-        knowledge_bases: Sequence[Any] | core.RAGMiddleware | Any,
-        parameters: RAGParameters | None = None,
+        knowledge_bases: KnowledgeBases,
+        parameters: Parameters | None = None,
         rerank_model: Any = None,
         *,
-        supports_images: bool = False,
         agents: Collection[str] | None = None,
-        identity: Callable[[Any], Any] = lambda context: context.user_id,
         **options: Any,
     ) -> None:
         """
         Args:
-            knowledge_bases: As for `agent_rag.RAGMiddleware`, or such an object.
-            rerank_model: An ADK model or its name, or whatever `LLMReranker` takes.
-            supports_images: Whether the agents' models take image parts.
             agents: Names of the agents that get the hint and the tools; default all.
-            identity: From the invocation's context (`user_id`, `session`, `invocation_id`) to what the `scope` callable
-                gets.
-            options: Further arguments of `agent_rag.RAGMiddleware`.
+            options: As for the middleware of every framework.
         """
-        if isinstance(rerank_model, str | _models.BaseLlm):
-            rerank_model = ChatModel(rerank_model)
-        if isinstance(knowledge_bases, core.RAGMiddleware):
-            self.rag = knowledge_bases
-        else:
-            self.rag = core.RAGMiddleware(knowledge_bases, parameters, rerank_model, **options)
-        super().__init__(name=self.rag.key)
-        self._supports_images = supports_images
         self._agents = agents
-        self._identity = identity
+        super().__init__(knowledge_bases, parameters, rerank_model, **options)
+
+    def _plug(self) -> None:
+        _plugins.BasePlugin.__init__(self, name=self.rag.key)
+        self._context = self._context or _user_id
 
     # --- the invocation begins ---
 
@@ -106,18 +119,12 @@ class RAGMiddleware(_plugins.BasePlugin):  # type: ignore[misc, name-defined]
         key = invocation_context.invocation_id
         if key not in _runs:
             weakref.finalize(invocation_context, _runs.pop, key, None)
-            _runs[key] = self._start(invocation_context)
+            _runs[key] = self._started(invocation_context)
         return _runs[key]
 
-    def _start(self, context: Any) -> _Run:
+    def _started(self, context: Any) -> _Run:
         events = [event for event in context.session.events if event.invocation_id != context.invocation_id]
-        turn = self.rag.start_turn(
-            self._ask(context.user_content),
-            history=lambda: list(self._history(events)),
-            context=self._identity(context),
-            supports_images=self._supports_images,
-        )
-        return _Run(turn)
+        return _Run(self._start(self._ask(context.user_content), lambda: list(self._history(events)), context))
 
     # --- each model call ---
 
@@ -139,7 +146,7 @@ class RAGMiddleware(_plugins.BasePlugin):  # type: ignore[misc, name-defined]
         made = _HintContent(role="user", parts=_parts(hint.blocks))
         if hint.persist and _text(made) not in _text(asking):
             logger.warning("persist_hint: another plugin replaced the message first; the hint is shown, but not kept")
-            hint = hint.model_copy(update={"persist": False})
+            hint = shown_now(hint)
         return with_hints(
             contents,
             [(hint, made)],
@@ -161,12 +168,18 @@ class RAGMiddleware(_plugins.BasePlugin):  # type: ignore[misc, name-defined]
         """Put the citations beside the tool's results: in place, since a returned event ends the chain of plugins."""
         run = _runs.get(invocation_context.invocation_id)
         ids = [response.id for response in event.get_function_responses()]
-        shown = {key: run.results[key].structured() for key in ids if run is not None and key in run.results}
-        if shown:
-            event.custom_metadata = {**(event.custom_metadata or {}), METADATA_KEY: shown}
+        if run is None:
+            return
+        made: dict[str, Any] = {}
+        if shown := {key: run.results[key].structured() for key in ids if key in run.results}:
+            made[METADATA_KEY] = shown
+        if event.is_final_response() and not event.partial and run.turn.citations:
+            made[CITATIONS_KEY] = [citation.place() for citation in run.turn.citations]
+        if made:
+            event.custom_metadata = {**(event.custom_metadata or {}), **made}
 
     def _run(self, context: Any) -> _Run:
-        return _runs.get(context.invocation_id) or self._start(context)
+        return _runs.get(context.invocation_id) or self._started(context)
 
     # --- reading ---
 
@@ -192,6 +205,8 @@ class RAGMiddleware(_plugins.BasePlugin):  # type: ignore[misc, name-defined]
             texts = [part.text for part in self._own(event.content) if part.text and not part.thought]
             role = "user" if event.author == "user" else "assistant"
             yield ChatMessage.model_validate({"role": role, "content": "\n".join(texts)})
+            results = [str((answer.response or {}).get("result", "")) for answer in event.get_function_responses()]
+            yield ChatMessage.model_validate({"role": "tool", "content": "\n".join(results)})
 
 
 class _Tool(_tools.BaseTool):  # type: ignore[misc, name-defined]
@@ -211,25 +226,15 @@ class _Tool(_tools.BaseTool):  # type: ignore[misc, name-defined]
         return await self._middleware.answer(self._tool, args, tool_context)
 
 
-class ChatModel:
-    """An ADK model, or the name of one, as the chat model of `LLMReranker` and `LLMQueryRewriter`."""
+def citations(events: Any) -> list[Citation]:
+    """What each number stands for in the events of a run, or of a session."""
+    slots = [event.custom_metadata or {} for event in events]
+    results = [result["citations"] for slot in slots for result in (slot.get(METADATA_KEY) or {}).values()]
+    return collected(*results, *(slot.get(CITATIONS_KEY) or () for slot in slots))
 
-    def __init__(self, model: Any) -> None:
-        self._model = _models.LLMRegistry.new_llm(model) if isinstance(model, str) else model
 
-    async def __call__(self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = ()) -> ChatReply:
-        instructions = "\n\n".join(message.text for message in messages if message.role == "system")
-        request = _models.LlmRequest(
-            model=self._model.model,
-            contents=[
-                _types.Content(role="model" if message.role == "assistant" else "user", parts=_parts(message.content))
-                for message in messages
-                if message.role != "system"
-            ],
-            config=_types.GenerateContentConfig(system_instruction=instructions or None),
-        )
-        answers = [answer async for answer in self._model.generate_content_async(request)]
-        return ChatReply(text="".join(_text(answer.content) for answer in answers if not answer.partial))
+def _user_id(invocation_context: Any) -> Any:
+    return invocation_context.user_id
 
 
 # --- translation ---
@@ -259,4 +264,4 @@ def _is_users(content: Any) -> bool:
     return content.role == "user" and not responses and not isinstance(content, _HintContent)
 
 
-__all__ = ["METADATA_KEY", "ChatModel", "RAGMiddleware"]
+__all__ = ["METADATA_KEY", "ChatModel", "RAGMiddleware", "citations"]

@@ -1,18 +1,19 @@
-"""Strands Agents: ``Agent(plugins=[RAGPlugin([knowledge])])``."""
+"""Strands Agents: ``Agent(plugins=[RAGMiddleware([knowledge])])``."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from .._util.extras import needs
-from ..chat import ChatMessage, Role, image_note
+from ..chat import HINT_NAME, ChatMessage, image_note
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .core import rag as core
+from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel
+from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
-from .core.parameters import Parameters as RAGParameters
 from .core.tool import KnowledgeTool
 from .core.turn import Turn
 
@@ -26,42 +27,32 @@ _HINT_BLOCKS = "agent_rag_hint_blocks"
 _IMAGE_FORMATS = ("png", "jpeg", "gif", "webp")
 
 
-class RAGPlugin(_plugins.Plugin):  # type: ignore[misc, name-defined]
+class ChatModel(FrameworkChatModel):
+    """A Strands model as the chat model of `LLMReranker` and `LLMQueryRewriter`. Its token limit is the model's own."""
+
+    async def answer(self, messages: Sequence[ChatMessage], max_tokens: int | None) -> str:
+        asked = [{"role": message.role, "content": [{"text": message.text}]} for message in messages]
+        deltas = [
+            event["contentBlockDelta"]["delta"]
+            async for event in self._model.stream(asked)
+            if "contentBlockDelta" in event
+        ]
+        return "".join(delta.get("text", "") for delta in deltas)
+
+
+class RAGMiddleware(Adapter, _plugins.Plugin):  # type: ignore[misc, name-defined]
     """Retrieval as Strands plugin. Static: a hint at the end of the user's message. Agentic: tools of the agent.
 
     Citations are in ``toolResult["structuredContent"]["citations"]``, the slot of Strands' own MCP tools, which no
-    provider is sent. A static turn streams ``{"agent_rag_hint": {...}}``. One object serves any number of agents.
+    provider is sent, and all of a run in the state of its result; `citations` reads them. A static turn streams
+    ``{"agent_rag_hint": {...}}``. The `scope` callable gets the run's ``invocation_state``, or what `context` makes of
+    it. One object serves any number of agents.
     """
 
-    Parameters = RAGParameters
+    chat_models = ((_models.Model, ChatModel),)
 
-    def __init__(
-        self,
-        knowledge_bases: Sequence[Any] | core.RAGMiddleware | Any,
-        parameters: RAGParameters | None = None,
-        rerank_model: Any = None,
-        *,
-        context: Callable[[dict[str, Any]], Any] = lambda invocation_state: invocation_state,
-        supports_images: bool = False,
-        **options: Any,
-    ) -> None:
-        """
-        Args:
-            knowledge_bases: As for `agent_rag.RAGMiddleware`, or such an object.
-            rerank_model: A Strands model, or whatever `LLMReranker` takes.
-            context: What the `scope` callable gets: a function of the run's ``invocation_state``; default the state.
-            supports_images: Whether the agent's model takes image blocks.
-            options: Further arguments of `agent_rag.RAGMiddleware`. Instances of one mode on one agent need names.
-        """
-        if isinstance(knowledge_bases, core.RAGMiddleware):
-            self.rag = knowledge_bases
-        else:
-            if isinstance(rerank_model, _models.Model):
-                rerank_model = _RerankModel(rerank_model)
-            self.rag = core.RAGMiddleware(knowledge_bases, parameters, rerank_model, **options)
-        self._context = context
-        self._supports_images = supports_images
-        super().__init__()
+    def _plug(self) -> None:
+        _plugins.Plugin.__init__(self)
 
     @property
     def name(self) -> str:
@@ -83,7 +74,7 @@ class RAGPlugin(_plugins.Plugin):  # type: ignore[misc, name-defined]
         key = _key(event.agent)
         run = event.invocation_state.get(key)
         if run is None:
-            turn = self._start([*event.agent.messages, *(event.messages or [])], event.invocation_state)
+            turn = self._start_at([*event.agent.messages, *(event.messages or [])], event.invocation_state)
             run = event.invocation_state[key] = _Run(turn)
         try:
             await self.rag.list_tools(refresh=False)
@@ -98,13 +89,12 @@ class RAGPlugin(_plugins.Plugin):  # type: ignore[misc, name-defined]
     def _end(self, event: Any) -> None:
         event.invocation_state.pop(_key(event.agent), None)
 
-    def _start(self, messages: Sequence[Any], invocation_state: dict[str, Any]) -> Turn:
+    def _start_at(self, messages: Sequence[Any], invocation_state: dict[str, Any]) -> Turn:
         position = max((index for index, message in enumerate(messages) if _is_ask(message)), default=-1)
-        return self.rag.start_turn(
+        return self._start(
             _blocks(_said(messages[position])) if position >= 0 else None,
-            history=lambda: _history(messages[: max(position, 0)]),
-            context=self._context(invocation_state),
-            supports_images=self._supports_images,
+            lambda: _history(messages[: max(position, 0)]),
+            invocation_state,
         )
 
     # --- each model call and tool call ---
@@ -119,6 +109,10 @@ class RAGPlugin(_plugins.Plugin):  # type: ignore[misc, name-defined]
                 run.announced.add(self.rag.key)
                 yield _middleware.TypedEvent({"agent_rag_hint": hint.event.model_dump(mode="json")})
             context = _with_hint(context, hint)
+        if run is not None:
+            # The state of the result, in which an application finds what its answer cites.
+            places = [citation.place() for citation in run.turn.citations]
+            context.invocation_state.setdefault("request_state", {})[CITATIONS_KEY] = places
         if self.rag.parameters.filter_fields == "auto":
             fresh = {tool.name: _spec(tool) for tool in self.rag.tools}
             context = context.replace(tool_specs=[fresh.get(spec["name"], spec) for spec in context.tool_specs])
@@ -132,8 +126,10 @@ class RAGPlugin(_plugins.Plugin):  # type: ignore[misc, name-defined]
         own = next((tool for tool in self.rag.tools if tool.name == context.tool_use["name"]), None)
         if run is not None and own is not None:
             context = context.replace(tool=_agent_tool(own, run.turn))
-        async for event in next_fn(context):
-            yield event
+        # It may run a subagent, whose numbers go on.
+        with run.turn.active() if run is not None else nullcontext():
+            async for event in next_fn(context):
+                yield event
 
 
 @dataclass
@@ -145,20 +141,9 @@ class _Run:
     """Instances whose hint was streamed."""
 
 
-class _RerankModel:
-    """A Strands model as `ChatModel`."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    async def ainvoke(self, messages: Sequence[tuple[str, str]]) -> str:
-        asked = [{"role": role, "content": [{"text": text}]} for role, text in messages]
-        deltas = [
-            event["contentBlockDelta"]["delta"]
-            async for event in self._model.stream(asked)
-            if "contentBlockDelta" in event
-        ]
-        return "".join(delta.get("text", "") for delta in deltas)
+def citations(result: Any) -> list[Citation]:
+    """What each number in an ``AgentResult`` stands for."""
+    return collected((result.state or {}).get(CITATIONS_KEY) or ())
 
 
 def _key(agent: Any) -> str:
@@ -245,12 +230,15 @@ def _blocks(content: Iterable[Any]) -> list[ContentBlock]:
 
 
 def _history(messages: Iterable[Any]) -> list[ChatMessage]:
-    roles: dict[str, Role] = {"user": "user", "assistant": "assistant"}
-    return [
-        ChatMessage(role=roles[message["role"]], content=_blocks(_said(message)))
-        for message in messages
-        if message["role"] in roles
-    ]
+    history = []
+    for message in messages:
+        count = len(message["content"]) - _hint_blocks(message)
+        own, hint = message["content"][:count], message["content"][count:]
+        results = [one for part in own if "toolResult" in part for one in part["toolResult"]["content"]]
+        history.append(ChatMessage(role=message["role"], content=_blocks(own)))
+        history.append(ChatMessage(role="user", content=_blocks(hint), name=HINT_NAME))
+        history.append(ChatMessage(role="tool", content=_blocks(results)))
+    return [message for message in history if message.content]
 
 
 def _is_ask(message: Any) -> bool:
@@ -258,4 +246,4 @@ def _is_ask(message: Any) -> bool:
     return bool(message["role"] == "user" and not any("toolResult" in block for block in message["content"]))
 
 
-__all__ = ["RAGPlugin"]
+__all__ = ["ChatModel", "RAGMiddleware", "citations"]

@@ -21,7 +21,7 @@ from agent_framework import (
 )
 
 from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, TextBlock
-from agent_rag.middleware.agent_framework import RAGContextProvider
+from agent_rag.middleware.agent_framework import RAGMiddleware
 
 QUESTION = "How long is the warranty of the heat pump?"
 SEARCH = Content.from_function_call("1", "search_knowledge", arguments=json.dumps({"query": "warranty conditions"}))
@@ -58,8 +58,8 @@ async def main() -> None:
             client=ScriptedClient(),
             context_providers=[
                 history,
-                RAGContextProvider([knowledge], RAGContextProvider.Parameters(mode="static", top_k=1)),
-                RAGContextProvider([knowledge], RAGContextProvider.Parameters(mode="agentic")),
+                RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="static", top_k=1)),
+                RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="agentic")),
             ],
         )
         session = agent.create_session()

@@ -14,8 +14,8 @@ from agno.agent import Agent
 from agno.models.base import Model
 from agno.models.response import ModelResponse
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, RAGMiddleware, TextBlock
-from agent_rag.middleware.agno import attach
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, TextBlock
+from agent_rag.middleware.agno import RAGMiddleware, attach, citations
 from agent_rag.middleware.core.events import HintEvent
 
 QUESTION = "How long is the warranty of the heat pump?"
@@ -60,17 +60,14 @@ async def main() -> None:
 
         agent = attach(
             Agent(model=ScriptedModel(), telemetry=False),
-            [
-                RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="static", top_k=1), on_event=show),
-                RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="agentic")),
-            ],
+            RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="static", top_k=1), on_event=show),
+            RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="agentic")),
         )
         output = await agent.arun(QUESTION)
 
         print(f"Q: {QUESTION}\nA: {output.content}")
-        for call in output.references:
-            for citation in call.references:
-                print(f"   [{citation['number']}] {citation['source']}: {citation['text']}")
+        for citation in citations(output):
+            print(f"   [{citation.number}] {citation.source}: {citation.text}")
         print(f"stored messages: {[message.role for message in output.messages]}")
 
 

@@ -14,7 +14,7 @@ from strands import Agent
 from strands.models import Model
 
 from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, TextBlock
-from agent_rag.middleware.strands import RAGPlugin
+from agent_rag.middleware.strands import RAGMiddleware
 
 QUESTION = "How long is the warranty of the heat pump?"
 SEARCH = {"toolUse": {"input": json.dumps({"query": "warranty conditions"})}}
@@ -57,8 +57,8 @@ async def main() -> None:
         agent = Agent(
             model=ScriptedModel(),
             plugins=[
-                RAGPlugin([knowledge], RAGPlugin.Parameters(mode="static", top_k=1)),
-                RAGPlugin([knowledge], RAGPlugin.Parameters(mode="agentic")),
+                RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="static", top_k=1)),
+                RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="agentic")),
             ],
             callback_handler=None,
         )

@@ -32,7 +32,8 @@ from packaging.version import Version
 from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, ContentBlock, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware
-from agent_rag.middleware.agent_framework import RAGContextProvider
+from agent_rag.middleware.agent_framework import RAGMiddleware as AgentFrameworkRAG
+from agent_rag.middleware.agent_framework import citations
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.adapter_contract.base import tool_text
@@ -113,7 +114,7 @@ def app_of(
 ) -> Application:
     """The history is loaded after our providers ran: so the framework adds its own."""
     providers: list[Any] = [
-        RAGContextProvider(one, supports_images=supports_images, context=lambda session: session.state.get("caller"))
+        AgentFrameworkRAG(one, supports_images=supports_images, context=lambda session: session.state.get("caller"))
         for one in middlewares
     ]
     providers.append(history or InMemoryHistoryProvider())
@@ -122,8 +123,9 @@ def app_of(
 
 def outcome_of(response: Any, events: Sequence[dict[str, Any]] = ()) -> Outcome:
     results = [one for message in response.messages for one in message.contents if one.type == "function_result"]
-    citations = [one for result in results for one in result.items[0].additional_properties.get("citations", ())]
-    return Outcome(response.messages[-1].text, citations, list(events))
+    items = [item for result in results for item in (result.items or [])[:1]]
+    slots = [one for item in items for one in (item.additional_properties or {}).get("citations", ())]
+    return Outcome(response.messages[-1].text, slots, citations(response), list(events))
 
 
 class TestAgentFramework(AdapterContract):
@@ -131,6 +133,13 @@ class TestAgentFramework(AdapterContract):
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
     ) -> Application:
         return app_of(model, *middlewares, supports_images=supports_images)
+
+    def make_caller(self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], expert: Application) -> Any:
+        async def ask_expert(question: str) -> str:
+            """Ask an expert."""
+            return (await self.run(expert, question)).text
+
+        return app_of(model, *middlewares, tools=[ask_expert])
 
     async def run(self, agent: Application, text: str, *, session: str = "s", context: Any = None) -> Outcome:
         agent.session(session).state["caller"] = context
@@ -264,7 +273,7 @@ async def test_a_client_of_the_framework_reranks() -> None:
     """It is accepted as rerank model."""
     client = client_of(ScriptedChatModel('{"ids": ["c2", "c1"]}'))
     base = FactBase(hits=[hit("one", document_id="a"), hit("two", document_id="b")])
-    provider = RAGContextProvider([base], RAGContextProvider.Parameters(), client)
+    provider = AgentFrameworkRAG([base], AgentFrameworkRAG.Parameters(), client)
 
     result = await provider.rag.call_tool({"query": "q"})
 

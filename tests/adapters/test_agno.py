@@ -34,7 +34,8 @@ from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.errors import ConfigurationError
 from agent_rag.middleware import RAGMiddleware
-from agent_rag.middleware.agno import CONTEXT_KEY, attach
+from agent_rag.middleware.agno import CONTEXT_KEY, attach, citations
+from agent_rag.middleware.agno import RAGMiddleware as AgnoRAG
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.chat import call, spoken
@@ -93,19 +94,20 @@ def agent_of(
     agent = Agent(
         model=ScriptedModel(script=model), db=InMemoryDb(), add_history_to_context=True, telemetry=False, **options
     )
-    return attach(agent, middlewares, supports_images=supports_images)
+    return attach(agent, *(AgnoRAG(middleware, supports_images=supports_images) for middleware in middlewares))
 
 
 def outcome_of(output: Any) -> Outcome:
     if output.status == RunStatus.error:
         raise RuntimeError(output.content)
-    citations = [one for made in output.references or [] for one in made.references]
-    return Outcome(text=output.content or "", citations=citations)
+    slots = [one for made in output.references or [] for one in made.references]
+    return Outcome(text=output.content or "", citations=slots, cited=citations(output))
 
 
 class TestAgno(AdapterContract):
     stream_events = False
     raises = False
+    subagents = False  # nothing is around the agent's other tools
 
     def make_agent(
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False

@@ -34,7 +34,7 @@ from pydantic import ConfigDict
 from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware, google_adk
-from agent_rag.middleware.google_adk import METADATA_KEY, ChatModel
+from agent_rag.middleware.google_adk import METADATA_KEY, ChatModel, citations
 from agent_rag.middleware.google_adk import RAGMiddleware as GoogleADKRAG
 from agent_rag.retrieval.rerank_llm import LLMReranker
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
@@ -135,12 +135,13 @@ def text_of(event: Event) -> str:
 
 def outcome_of(events: Sequence[Event]) -> Outcome:
     shown = [(event.custom_metadata or {}).get(METADATA_KEY, {}) for event in events]
-    citations = [one for results in shown for result in results.values() for one in result["citations"]]
-    return Outcome(text=text_of(events[-1]), citations=citations)
+    slots = [one for results in shown for result in results.values() for one in result["citations"]]
+    return Outcome(text=text_of(events[-1]), citations=slots, cited=citations(events))
 
 
 class TestGoogleADK(AdapterContract):
     stream_events = False  # see test_what_is_yielded_is_stored
+    subagents = False  # an AgentTool runs an app of its own
 
     def make_agent(
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
@@ -222,7 +223,7 @@ async def test_parallel_calls_keep_their_citations_apart() -> None:
 
     events = await Conversation(model, wrapped(agentic(FactBase()))).turn("hello")
 
-    (shown,) = [event.custom_metadata[METADATA_KEY] for event in events if event.custom_metadata]
+    (shown,) = [slot[METADATA_KEY] for event in events if METADATA_KEY in (slot := event.custom_metadata or {})]
     assert {key: [one["document_id"] for one in result["citations"]] for key, result in shown.items()} == {
         "call_x": ["docs-x"],
         "call_y": ["docs-y"],
@@ -267,12 +268,12 @@ async def test_an_agent_as_a_tool_has_a_turn_of_its_own() -> None:
     assert base.queries == [["hello"], ["pumps"]]
 
 
-async def test_identity_may_come_from_the_session() -> None:
-    """With `identity`, the scope follows what the session's state says."""
+async def test_the_identity_may_come_from_the_session() -> None:
+    """With `context`, the scope follows what the session's state says."""
     base = FactBase(hits=[hit(f"FACT({who})", document_id=who, metadata={"owner": who}) for who in ("acme", "globex")])
     model = ScriptedChatModel("done")
     rag = static(base, scope=lambda tenant: {"owner": tenant})
-    conversation = Conversation(model, wrapped(rag, identity=lambda context: context.session.state["tenant"]))
+    conversation = Conversation(model, wrapped(rag, context=lambda context: context.session.state["tenant"]))
     await conversation.runner.session_service.create_session(
         app_name="app", user_id="somebody", session_id="s", state={"tenant": "acme"}
     )

@@ -80,7 +80,11 @@ def block(part: Any) -> TextBlock | DataBlock:
 
 
 def agent_of(
-    model: ScriptedChatModel, *middlewares: RAGMiddleware, supports_images: bool = False, agent: Any = None, **options: Any
+    model: ScriptedChatModel,
+    *middlewares: RAGMiddleware,
+    supports_images: bool = False,
+    agent: Any = None,
+    **options: Any,
 ) -> Agent:
     plain = Agent(chat_generator=ScriptedGenerator(model), **(agent or {}), **options)
     return attach(plain, *(HaystackRAG(middleware, supports_images=supports_images) for middleware in middlewares))

@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip("strands", reason="scripts/test adapters strands installs it")
 
-from strands import Agent
+from strands import Agent, tool
 from strands.hooks import BeforeToolCallEvent
 from strands.middleware import InvokeModelStage
 from strands.models import Model
@@ -26,7 +26,8 @@ from strands.session import FileSessionManager
 from agent_rag.chat import ChatMessage, ToolSpec
 from agent_rag.content import Base64Source, ContentBlock, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware
-from agent_rag.middleware.strands import RAGPlugin
+from agent_rag.middleware.strands import RAGMiddleware as StrandsRAG
+from agent_rag.middleware.strands import citations
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.chat import call, spoken
@@ -92,7 +93,7 @@ class Application:
     """A Strands agent holds one conversation; this makes one for each session, all with the same plugins."""
 
     model: ScriptedChatModel
-    plugins: list[RAGPlugin]
+    plugins: list[StrandsRAG]
     options: dict[str, Any] = field(default_factory=dict)
     agents: dict[str, Agent] = field(default_factory=dict)
 
@@ -108,16 +109,16 @@ def app_of(
     model: ScriptedChatModel, *middlewares: RAGMiddleware, supports_images: bool = False, **options: Any
 ) -> Application:
     plugins = [
-        RAGPlugin(one, supports_images=supports_images, context=lambda state: state.get("caller"))
+        StrandsRAG(one, supports_images=supports_images, context=lambda state: state.get("caller"))
         for one in middlewares
     ]
     return Application(model, plugins, options)
 
 
-def outcome_of(agent: Agent, text: str, before: int, events: Sequence[dict[str, Any]] = ()) -> Outcome:
+def outcome_of(agent: Agent, result: Any, before: int, events: Sequence[dict[str, Any]] = ()) -> Outcome:
     results = [part["toolResult"] for one in agent.messages[before:] for part in one["content"] if "toolResult" in part]
-    citations = [citation for result in results for citation in result["structuredContent"]["citations"]]
-    return Outcome(text, citations, list(events))
+    slots = [one for answer in results for one in answer.get("structuredContent", {}).get("citations", ())]
+    return Outcome(str(result).strip(), slots, citations(result), list(events))
 
 
 class TestStrands(AdapterContract):
@@ -126,11 +127,23 @@ class TestStrands(AdapterContract):
     ) -> Application:
         return app_of(model, *middlewares, supports_images=supports_images)
 
+    def make_caller(self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], expert: Application) -> Any:
+        @tool
+        async def ask_expert(question: str) -> str:
+            """Ask an expert.
+
+            Args:
+                question: What to ask.
+            """
+            return (await self.run(expert, question)).text
+
+        return app_of(model, *middlewares, tools=[ask_expert])
+
     async def run(self, agent: Application, text: str, *, session: str = "s", context: Any = None) -> Outcome:
         made = agent.agent(session)
         before = len(made.messages)
         result = await self.invoke(made, text, {"caller": context})
-        return outcome_of(made, str(result).strip(), before)
+        return outcome_of(made, result, before)
 
     async def invoke(self, agent: Agent, text: str, state: dict[str, Any]) -> Any:
         return await agent.invoke_async(text, invocation_state=state)
@@ -143,7 +156,7 @@ class TestStrands(AdapterContract):
         before = len(made.messages)
         parts = [part async for part in made.stream_async(text)]
         events = [part["agent_rag_hint"] for part in parts if "agent_rag_hint" in part]
-        return outcome_of(made, str(parts[-1]["result"]).strip(), before, events)
+        return outcome_of(made, parts[-1]["result"], before, events)
 
 
 class TestSyncStrands(TestStrands):
@@ -310,7 +323,7 @@ async def test_a_strands_model_reranks() -> None:
     base = FactBase(hits=[hit("one", document_id="a"), hit("two", document_id="b")])
     model = ScriptedModel(ScriptedChatModel('{"ids": ["c2", "c1"]}'))
 
-    result = await RAGPlugin([base], RAGPlugin.Parameters(), model).rag.call_tool({"query": "q"})
+    result = await StrandsRAG([base], StrandsRAG.Parameters(), model).rag.call_tool({"query": "q"})
 
     assert [citation.document_id for citation in result.citations] == ["b", "a"]
     assert not result.degraded

@@ -126,6 +126,23 @@ def plain_text(blocks: Iterable[ContentBlock]) -> str | None:
     return "\n".join(block.text for block in listed if isinstance(block, TextBlock))
 
 
+def derived(original: Any, subclass: Any) -> Any:
+    """A copy of `original` as an object of `subclass`, a subclass of its class. `original` is not changed."""
+    made = subclass.__new__(subclass)
+    state = original.__getstate__()
+    if hasattr(made, "__setstate__"):
+        made.__setstate__(state)
+    else:
+        made.__dict__.update(state)
+    return made
+
+
+def named_as(made: Any, kind: Any) -> Any:
+    """`made`, a class, under the name of `kind`: frameworks tell some objects by the name of their class."""
+    made.__name__, made.__qualname__, made.__module__ = kind.__name__, kind.__qualname__, kind.__module__
+    return made
+
+
 def shown_now(hint: Hint) -> Hint:
     """A hint to be inserted in this call although it is one to persist: its framework stores it elsewhere."""
     return hint.model_copy(update={"persist": False})
