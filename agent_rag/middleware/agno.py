@@ -56,8 +56,8 @@ def attach(agent: Any, *middlewares: Any) -> Any:
     """Give an Agno agent retrieval, and return it. Once, before its first run.
 
     Static: a hint after the user's message, in the model's input only. Agentic: tools of the agent. What was shown is
-    in ``RunOutput.references``, one entry for each call and one for the rest; `citations` reads them. Works in ``run`` and
-    ``arun``; in ``run`` the searches happen in the event loop of `agent_rag.run_sync`, so open the store there too.
+    in ``RunOutput.references``, one entry for each call and one for the rest; `citations` reads them. Works in ``run``
+    and ``arun``; in ``run`` the searches happen in the event loop of `agent_rag.run_sync`, so open the store there too.
 
     Args:
         agent: An `agno.agent.Agent` with a model and, if any, a list of tools. Its model is replaced by a copy that
