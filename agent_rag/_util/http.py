@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import weakref
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +23,8 @@ from ..errors import AgentRAGError, ConfigurationError, redact
 logger = logging.getLogger("agent_rag")
 
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_MAX_RETRY_AFTER_S = 60.0
+MAX_RETRY_AFTER_S = 60.0
+_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing|arrearage|credit balance", re.I)
 _backoff = wait_random_exponential(multiplier=0.25, max=8.0)
 
 T = TypeVar("T")
@@ -40,7 +42,14 @@ class HTTPFailure(AgentRAGError):
 
     @property
     def transient(self) -> bool:
+        """A later request may get through."""
         return self.status is None or self.status in _RETRIED
+
+    @property
+    def lasting(self) -> bool:
+        """The service says that waiting does not help: the quota is used up, or free again after a long time only."""
+        late = self.retry_after_s is not None and self.retry_after_s > MAX_RETRY_AFTER_S
+        return late or (self.status == 429 and _QUOTA.search(str(self)) is not None)
 
 
 class JSONClient:
@@ -80,7 +89,7 @@ class JSONClient:
 
         Raises: HTTPFailure: after the last attempt, or at once for an answer that a retry cannot change.
         """
-        return await retried(lambda: self._post_once(path, body), max_attempts=self._max_attempts)
+        return await retried(lambda: self.post_once(path, body), max_attempts=self._max_attempts)
 
     async def aclose(self) -> None:
         client = self._clients.pop(asyncio.get_running_loop(), None)
@@ -95,7 +104,8 @@ class JSONClient:
     ) -> None:
         await self.aclose()
 
-    async def _post_once(self, path: str, body: Mapping[str, Any]) -> Any:
+    async def post_once(self, path: str, body: Mapping[str, Any]) -> Any:
+        """As `post`, with one attempt."""
         url = f"{self.base_url}{path}"
         with request_failures(url, self._timeout_s):
             answer = await self._client().post(url, json=body)
@@ -168,7 +178,7 @@ def secret(value: str | SecretStr | None, variable: str) -> SecretStr | None:
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     if isinstance(error, HTTPFailure) and error.retry_after_s is not None:
-        return min(error.retry_after_s, _MAX_RETRY_AFTER_S)
+        return min(error.retry_after_s, MAX_RETRY_AFTER_S)
     return _backoff(state)
 
 

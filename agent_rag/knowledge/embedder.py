@@ -13,10 +13,7 @@ from ..documents import Chunk, is_blank
 from ..embeddings.base import EmbeddingInput, EmbeddingMode, EmbeddingModelLike
 from ..errors import (
     ConfigurationError,
-    EmbeddingAuthError,
     EmbeddingError,
-    EmbeddingTimeoutError,
-    EmbeddingUnavailableError,
 )
 from .document import WriteReport
 
@@ -109,8 +106,7 @@ class Embedder:
 
 
 def _with_place(error: EmbeddingError, first: Chunk, last: Chunk) -> EmbeddingError:
-    kinds = (EmbeddingAuthError, EmbeddingUnavailableError, EmbeddingTimeoutError, EmbeddingError)
-    return next(kind for kind in kinds if isinstance(error, kind))(
+    return type(error)(
         f"embedding failed between chunk {first.document_id}:{first.chunk_index} "
         f"and {last.document_id}:{last.chunk_index}: {error}"
     )

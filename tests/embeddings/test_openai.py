@@ -17,7 +17,7 @@ from tests.http_stub import HTTPStub
 def vectors(inputs: list[str], size: int = 3) -> dict[str, Any]:
     """What an OpenAI-compatible endpoint answers: the position in the batch as the first number."""
     return {
-        "data": [{"index": i, "embedding": [float(i), *[0.0] * (size - 1)]} for i in range(len(inputs))],
+        "data": [{"index": i, "embedding": [float(i), *[0.0] * (size - 2), 1.0]} for i in range(len(inputs))],
         "usage": {"total_tokens": len(inputs)},
     }
 
