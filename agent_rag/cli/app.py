@@ -338,6 +338,21 @@ def compact(kb: Base = None, config: Config = None, store: StoreURI = None, as_j
 
 
 @app.command()
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Delete the vectors; they are paid for again.")] = False,
+    as_json: AsJSON = False,
+) -> None:
+    """Show what the cache of paid embeddings holds (AGENT_RAG_CACHE names another file)."""
+    from ..embeddings import cache_stats, clear_cache
+
+    async def work() -> None:
+        stats = cache_stats()
+        console.show_cache(stats, cleared=clear_cache() if clear else None, as_json=as_json)
+
+    _guarded(work, as_json)
+
+
+@app.command()
 def mcp(
     kb: Annotated[
         list[str] | None, typer.Option("--kb", "-k", help="Knowledge base to offer; may be repeated; default: all.")

@@ -20,6 +20,7 @@ from ..events import Event, LoadProgress
 from ..middleware.core.citation import location_of, place_text
 
 if TYPE_CHECKING:
+    from ..embeddings.cached import CacheStats
     from pathlib import Path
 
     from ..ingestion.report import IngestReport
@@ -145,6 +146,15 @@ def show_backup(file: Path, *, as_json: bool) -> None:
         show_json({"file": str(file), "bytes": size})
         return
     _console().print(_text(f"copied to {file}, {size:,} bytes"), soft_wrap=True)
+
+
+def show_cache(stats: CacheStats, *, cleared: int | None, as_json: bool) -> None:
+    """Where the cache is, and what is or was in it."""
+    if as_json:
+        show_json({"path": str(stats.path), "vectors": stats.vectors, "bytes": stats.bytes, "cleared": cleared})
+        return
+    held = f"{stats.vectors:,} vectors, {stats.bytes:,} bytes in {stats.path}"
+    _console().print(_text(held if cleared is None else f"deleted: {held}"), soft_wrap=True)
 
 
 def show_compacted(report: CompactReport, *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..embeddings.base import EmbeddingModelBase
+from ..embeddings.registry import embedding_model, is_paid
 from ..errors import ConfigurationError
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..stores.base import VectorStoreBase
@@ -32,8 +33,14 @@ class KnowledgeBaseSettings(BaseModel):
     collection: str | None = None
     """Default: the knowledge base's name."""
     embedding: str = "local"
-    """``local``, ``openai``, ``openai:MODEL``, or ``none`` for keyword search only."""
+    """``local``, a provider (``openai``, ``ollama``, ...), ``PROVIDER:MODEL``, or ``none`` for keyword search only."""
     dimensions: int | None = None
+    base_url: str | None = None
+    """Address of the provider, where it is not the usual one."""
+    embedding_options: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """Further options of the embedding model, such as ``batch_size`` and ``query_prefix``."""
+    embedding_cache: bool = True
+    """Keep the vectors of a paid provider on disk, so that no text is paid for twice (``agent-rag cache``)."""
     metadata_filter: dict[str, str | int | float | bool] | None = None
     include_generated: bool = False
     """`ingest` and `sync` also take what no person wrote; see `DirectorySource`."""
@@ -117,24 +124,18 @@ def former_store_note(settings: KnowledgeBaseSettings) -> str | None:
     )
 
 
-def embedding_model_from(name: str, dimensions: int | None = None) -> EmbeddingModelBase | None:
-    """The embedding model of a name: ``local``, ``openai``, ``openai:MODEL`` or ``none``.
+def embedding_model_from(settings: KnowledgeBaseSettings) -> EmbeddingModelBase | None:
+    """The embedding model of a knowledge base; the vectors of a paid provider are kept on disk.
 
-    Raises: ConfigurationError: the name is unknown.
+    Raises: ConfigurationError: the name is unknown, or an option does not fit.
     """
-    provider, _, model = name.partition(":")
-    match provider:
-        case "none":
-            return None
-        case "local":
-            from ..embeddings.local import LocalEmbeddingModel
+    options = {"dimensions": settings.dimensions, "base_url": settings.base_url, **settings.embedding_options}
+    model = embedding_model(settings.embedding, **options)
+    if model is not None and settings.embedding_cache and is_paid(settings.embedding):
+        from ..embeddings.cached import CachedEmbeddingModel
 
-            return LocalEmbeddingModel()
-        case "openai":
-            from ..embeddings.openai import OpenAIEmbeddingModel
-
-            return OpenAIEmbeddingModel(model or None, dimensions=dimensions)
-    raise ConfigurationError(f"embedding {name!r} is unknown; use local, openai, openai:MODEL or none")
+        return CachedEmbeddingModel(model)
+    return model
 
 
 def knowledge_base_from(
@@ -144,7 +145,7 @@ def knowledge_base_from(
     return KnowledgeBase(
         name=name,
         description=settings.description or f"Documents in {name}.",
-        embedding_model=embedding_model_from(settings.embedding, settings.dimensions),
+        embedding_model=embedding_model_from(settings),
         vector_store=store,
         collection=settings.collection or name,
         metadata_filter=settings.metadata_filter,

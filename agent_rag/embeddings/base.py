@@ -16,6 +16,9 @@ EmbeddingMode = Literal["document", "query"]
 """What the vectors are for: some models embed questions and passages differently."""
 
 
+_NAME_ATTRIBUTES = ("model", "model_name", "model_id", "name")
+
+
 class EmbeddingResponse(BaseModel):
     """One vector per input, in order."""
 
@@ -56,8 +59,12 @@ class EmbeddingModelBase(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """Names the vector space: two models with the same fingerprint give comparable vectors."""
-        return f"{type(self).__name__}:{self.dimensions}"
+        """Names the vector space: two models with the same fingerprint give comparable vectors.
+
+        The default is made of the class, the size, and the name of the model where the object has one; a model with
+        settings that change its vectors says so in a `fingerprint` of its own.
+        """
+        return default_fingerprint(self, self.dimensions)
 
     @abstractmethod
     async def __call__(
@@ -72,3 +79,10 @@ class EmbeddingModelBase(ABC):
         Returns: `len(inputs)` finite vectors of `dimensions` numbers, in order.
         Raises: EmbeddingError: and its subclasses. ValueError: an input is blank.
         """
+
+
+def default_fingerprint(model: object, dimensions: int) -> str:
+    """Class, name and size of a model that names no vector space itself."""
+    named = (getattr(model, attribute, None) for attribute in _NAME_ATTRIBUTES)
+    name = next((value for value in named if isinstance(value, str) and value), "")
+    return f"{type(model).__name__}{f'/{name}' if name else ''}:{dimensions}"

@@ -93,6 +93,8 @@ class RemoteEmbeddingModel(EmbeddingModelBase):
         headers: Mapping[str, str] | None = None,
         **options: Unpack[RemoteOptions],
     ) -> None:
+        if unknown := options.keys() - RemoteOptions.__annotations__.keys():
+            raise TypeError(f"{type(self).__name__} has no option {', '.join(sorted(unknown))}")
         batch_size = options.get("batch_size", self.default_batch_size)
         max_concurrency = options.get("max_concurrency", 4)
         max_attempts = options.get("max_attempts", 4)

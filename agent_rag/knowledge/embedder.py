@@ -10,7 +10,7 @@ from typing import Any
 
 from ..content import DataBlock
 from ..documents import Chunk, is_blank
-from ..embeddings.base import EmbeddingInput, EmbeddingMode, EmbeddingModelLike
+from ..embeddings.base import EmbeddingInput, EmbeddingMode, EmbeddingModelLike, default_fingerprint
 from ..errors import (
     ConfigurationError,
     EmbeddingError,
@@ -34,9 +34,11 @@ class Embedder:
 
     @property
     def fingerprint(self) -> str | None:
-        """None when the model has none."""
+        """Names the vector space, for a model that names none by its class, name and size; None without a model."""
+        if self.model is None:
+            return None
         fingerprint = getattr(self.model, "fingerprint", None)
-        return fingerprint if isinstance(fingerprint, str) else None
+        return fingerprint if isinstance(fingerprint, str) else default_fingerprint(self.model, self.dimensions)
 
     @property
     def multimodal(self) -> bool:
@@ -102,6 +104,8 @@ class Embedder:
                 )
             if not math.isfinite(sum(vector)):
                 raise EmbeddingError("the embedding model answered a vector with a number that is not finite")
+            if not any(vector):
+                raise EmbeddingError("the embedding model answered a vector of zeros, which nothing can be near to")
         return vectors
 
 
