@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -298,3 +299,17 @@ def test_a_misspelt_knowledge_base_is_said_to_be_empty(files: Path) -> None:
         result = run(*command, "-k", "defualt")
         assert result.exit_code == 0
         assert "the knowledge base 'defualt' is empty; agent-rag ingest PATH fills it" in result.stderr
+
+
+async def test_the_cache_of_embeddings_is_shown_and_cleared(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cache` says what is kept, `cache --clear` deletes it."""
+    from agent_rag.embeddings import CachedEmbeddingModel, LocalEmbeddingModel
+
+    monkeypatch.setenv("AGENT_RAG_CACHE", str(files / "cache.db"))
+    await CachedEmbeddingModel(LocalEmbeddingModel())(["a", "b"])
+
+    shown = await asyncio.to_thread(run_json, "cache")
+    cleared = await asyncio.to_thread(run_json, "cache", "--clear")
+    after = await asyncio.to_thread(run_json, "cache")
+
+    assert (shown["vectors"], cleared["cleared"], after["vectors"]) == (2, 2, 0)

@@ -20,9 +20,9 @@ from ..events import Event, LoadProgress
 from ..middleware.core.citation import location_of, place_text
 
 if TYPE_CHECKING:
-    from ..embeddings.cached import CacheStats
     from pathlib import Path
 
+    from ..embeddings.cached import CacheStats
     from ..ingestion.report import IngestReport
     from ..stores.copy import CopyReport
     from ..stores.sqlite.maintenance import CheckReport, CompactReport
