@@ -46,18 +46,22 @@ class ChangeCheck:
         self._model = model
         self._pipelines: dict[str, Pipeline | None] = {}
         self._parsers: dict[str, bool] = {}
+        self._same_settings: dict[tuple[str, str], bool] = {}
 
     def is_unchanged_by_stat(self, task: Task) -> bool:
         """Whether nothing says that the file or its settings changed; its content is not read."""
         state = None if task.known is None else task.known.state
         if state is None or self._options.force or self._options.checksum or not task.item.stamp:
             return False
+        if state.stamp != task.item.stamp or state.refused:
+            return False
         stored = self._pipeline_of(state)
-        if state.stamp != task.item.stamp or stored is None or state.refused:
+        if stored is None or stored.metadata != metadata_digest(task.item, task.also):
             return False
-        if stored != self._pipeline(task, stored.parser):
-            return False
-        return self._still_parsed_by(stored.parser, task.item)
+        settings = (task.listed.name, state.pipeline)
+        if settings not in self._same_settings:
+            self._same_settings[settings] = stored == self._pipeline(task, stored.parser)
+        return self._same_settings[settings] and self._still_parsed_by(stored.parser, task.item)
 
     def look(self, task: Task) -> Look:
         """Read the content. Raises: OSError; ParseError: no parser takes it."""

@@ -134,6 +134,10 @@ class Flow:
     def _keep(self, task: Task, stamp: str, digest: str | None = None) -> None:
         assert task.known is not None
         summary, before = task.known.summary, task.known.state
+        if before.status == "stored" and not before.refused and task.is_where_it_was:
+            task.digest = before.digest
+            self._report(task, "unchanged", chunks=summary.chunk_count)
+            return
         task.digest = digest or before.digest
         restored = bool(before.refused) and digest == before.digest
         state = self._state(task, before, digest=before.digest, stamp=stamp if not before.refused else before.stamp,

@@ -48,6 +48,14 @@ class Task:
         """Whether nothing is stored that can be found."""
         return self.known is None or self.known.summary.chunk_count == 0
 
+    @property
+    def is_where_it_was(self) -> bool:
+        """Whether source, path and place are those that are stored."""
+        if self.known is None or self.known.summary.uri != self.item.uri:
+            return False
+        old, new = self.known.state, self.owner
+        return (old.source, old.path, old.location, old.chosen) == (new.source, new.path, new.location, new.chosen)
+
 
 @dataclass
 class Plan:

@@ -42,7 +42,8 @@ class SourceItem(BaseModel):
 
     def model_post_init(self, context: Any) -> None:
         """`key` is `document_id` unless given."""
-        self.key = self.key or self.document_id
+        if not self.key:
+            self.key = self.document_id
 
 
 class Listing(BaseModel):
