@@ -58,11 +58,12 @@ class _Part:
 class BatchEmbedder:
     """Collects what documents want embedded into requests of up to `batch_size`, `max_concurrency` of them at a time.
 
-    A request that is not full waits up to 50 ms for more, unless none is in flight. One that fails is tried again for
-    each document of it, so that a document which cannot be embedded costs only itself.
+    A request that is not full waits up to 50 ms for more, while more may come. One that fails is tried again for each
+    document of it, so that a document which cannot be embedded costs only itself.
 
     Args:
         embed: One request.
+        more_may_come: Whether documents are still being read.
         is_fatal: Whether an error would be met by every further request; it then goes to every document.
         on_request: Called after each request.
     """
@@ -73,12 +74,14 @@ class BatchEmbedder:
         *,
         batch_size: int,
         max_concurrency: int,
+        more_may_come: Callable[[], bool],
         is_fatal: Callable[[BaseException], bool],
         on_request: Callable[[], Awaitable[None]],
     ) -> None:
         self._embed = embed
         self._batch_size = batch_size
         self._max_concurrency = max_concurrency
+        self._more_may_come = more_may_come
         self._is_fatal = is_fatal
         self._on_request = on_request
         self._waiting: deque[tuple[_Order, int]] = deque()
@@ -123,10 +126,14 @@ class BatchEmbedder:
             request.cancel()
         await asyncio.gather(*self._requests, return_exceptions=True)
 
+    def flush(self) -> None:
+        """Wait for nothing more."""
+        self._send(now=True)
+
     def _send(self, *, now: bool = False) -> None:
         """Start as many requests as may be."""
         while self._waiting and self.in_flight < self._max_concurrency:
-            if len(self._waiting) < self._batch_size and self._requests and not now:
+            if len(self._waiting) < self._batch_size and self._more_may_come() and not now:
                 if self._linger is None:
                     self._linger = asyncio.get_running_loop().call_later(_LINGER_S, self._lingered)
                 return

@@ -60,6 +60,8 @@ _BATCH_CHUNKS = 512
 _BATCH_DOCUMENTS = 64
 _BETWEEN_BYTES = 32 * 1024 * 1024
 _CHUNK_BYTES = 4096
+# Documents that are ready wait so long for more, so that many small ones are one transaction.
+_LINGER_S = 0.05
 
 
 @dataclass(eq=False)
@@ -108,6 +110,7 @@ class Flow:
             lambda inputs: kb.embedder.embed(inputs, "document"),
             batch_size=self._batch_size,
             max_concurrency=options.max_concurrency or _whole(getattr(model, "max_concurrency", None)) or 4,
+            more_may_come=lambda: self._unread > 0,
             is_fatal=lambda error: isinstance(error, FATAL),
             on_request=progress.requested,
         )
@@ -118,6 +121,8 @@ class Flow:
         self._looks: dict[Task, Look] = {}
         self._fatal: BaseException | None = None
         self._store_failed = False
+        self._unread = 0
+        self._unembedded = 0
 
     # --- unchanged ---
 
@@ -155,6 +160,7 @@ class Flow:
     async def process(self, tasks: Sequence[Task]) -> None:
         """Read, embed and write `tasks`. Raises: what every further file would meet; with `strict` the first error."""
         waiting = iter(tasks)
+        self._unread = len(tasks)
         readers = self.options.document_concurrency or self._pool.workers + 1
         embedders: set[asyncio.Task[None]] = set()
 
@@ -162,7 +168,10 @@ class Flow:
             for task in waiting:
                 if self._fatal is not None:
                     return
-                if (ready := await self._read_reported(task)) is not None:
+                ready = await self._read_reported(task)
+                self._unread -= 1
+                if ready is not None:
+                    self._unembedded += 1
                     one = asyncio.create_task(self._embed(ready))
                     embedders.add(one)
                     one.add_done_callback(embedders.discard)
@@ -171,6 +180,7 @@ class Flow:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(readers, len(tasks))):
                     group.create_task(read_some())
+            self._embedding.flush()
             while embedders:
                 await asyncio.gather(*embedders)
             await self._queue.put(None)
@@ -250,10 +260,13 @@ class Flow:
                 await self._estimate(ready, list(wanted.values()))
                 return
             ready.vectors = {**known, **await self._embedding.vectors(wanted)}
-            await self._queue.put(ready)
         except Exception as error:
             await self._budget.give_back(ready.cost)
             await self._failed_late(ready, error)
+        else:
+            await self._queue.put(ready)
+        finally:
+            self._unembedded -= 1
 
     async def _failed_late(self, ready: _Ready, error: Exception) -> None:
         if isinstance(error, FATAL) or error is self._embedding.fatal:
@@ -278,12 +291,17 @@ class Flow:
         open_ended = True
         while open_ended:
             batch: list[_Ready] = []
-            while open_ended and (not batch or not self._queue.empty()) and not _is_full(batch):
-                ready = await self._queue.get()
+            while open_ended and not _is_full(batch):
+                try:
+                    ready = await asyncio.wait_for(self._queue.get(), _LINGER_S if batch else None)
+                except TimeoutError:
+                    break
                 if ready is None:
                     open_ended = False
                 else:
                     batch.append(ready)
+                    if not self._unread and not self._unembedded and self._queue.empty():
+                        break
             if batch and not self._store_failed:
                 await self._write(batch)
             if batch:

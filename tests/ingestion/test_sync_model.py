@@ -162,9 +162,7 @@ class SyncModel(RuleBasedStateMachine):
             return
         assert report.ok, report.of("failed")
         self.synced[source] = now
-        again = self.runner.run(
-            sync(self.kb, DirectorySource(root, name=source), pool=self.pool, max_prune_share=1.0)
-        )
+        again = self.runner.run(sync(self.kb, DirectorySource(root, name=source), pool=self.pool, max_prune_share=1.0))
         assert set(again.counts) <= {"unchanged", "skipped"}, again.files
         assert again.embedded == 0
 
