@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..errors import AgentRAGError
 from ..parsers import ParserBase
 from ..sources import SourceItem
-from ..sources.base import stamp_of
+from ..sources.base import stamp_of, with_content
 from .options import ParserFor, RunOptions
 from .plan import Task
 from .state import FileState, Pipeline, metadata_digest
@@ -28,6 +28,8 @@ class Look:
     stamp: str
     parser: ParserBase
     pipeline: Pipeline
+    item: SourceItem
+    """With its content, or the path to it."""
 
 
 class ChangeCheck:
@@ -65,9 +67,10 @@ class ChangeCheck:
 
     def look(self, task: Task) -> Look:
         """Read the content. Raises: OSError; ParseError: no parser takes it."""
-        digest, stamp = digest_and_stamp(task.item)
-        parser = self._parser_for(task.item)
-        return Look(digest, stamp, parser, self._pipeline(task, fingerprint_of(parser)))
+        item = with_content(task.item)
+        digest, stamp = digest_and_stamp(item)
+        parser = self._parser_for(item)
+        return Look(digest, stamp, parser, self._pipeline(task, fingerprint_of(parser)), item)
 
     def is_unchanged(self, task: Task, look: Look) -> bool:
         """Whether content and settings are those of what is stored, or of what was refused."""
@@ -109,14 +112,17 @@ class ChangeCheck:
 
     def _names(self, parser: str, item: SourceItem) -> bool:
         try:
-            return fingerprint_of(self._parser_for(item)) == parser
+            # What lies elsewhere is read only if its name and type do not say enough.
+            return fingerprint_of(self._parser_for(item)) == parser or (
+                item.read is not None and fingerprint_of(self._parser_for(with_content(item))) == parser
+            )
         except (AgentRAGError, OSError):
             return False
 
 
 def digest_of(item: SourceItem) -> str:
     """SHA-256 of the content. Raises: OSError."""
-    return digest_and_stamp(item)[0]
+    return digest_and_stamp(with_content(item))[0]
 
 
 def digest_and_stamp(item: SourceItem) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..chunkers import ChunkerBase
@@ -232,7 +232,8 @@ class Flow:
             self._keep(task, look.stamp, look.digest)
             return None
         chunker, _ = self._chunkers[task.listed.name]
-        file = item.path if item.path is not None else item.data or b""
+        file = look.item.path if look.item.path is not None else look.item.data or b""
+        look = self._looks[task] = replace(look, item=item)  # the content is not kept
         read = await read_file(self._pool, look.parser, chunker, file, item.filename)
         if self.options.max_chunks is not None and len(read.chunks) > self.options.max_chunks:
             over = f"{len(read.chunks):,} chunks are over max_chunks={self.options.max_chunks:,}"

@@ -13,17 +13,18 @@ from typing import Unpack
 from ..errors import ConfigurationError, SourceError, redact
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..parsers import ParserPool
-from ..sources import DirectorySource, FileSource, SourceBase
+from ..sources import DirectorySource, FileSource, MemorySource, SourceBase, SourceDocument
 from ..sources.base import is_address
 from .options import IngestOptions, RunOptions, SyncOptions
 from .report import IngestReport
 from .run import IngestRun
 
 PathLike = str | os.PathLike[str]
+Ingestible = PathLike | SourceBase | SourceDocument
 
 
 async def ingest(
-    kb: KnowledgeBase, paths: PathLike | SourceBase | Sequence[PathLike | SourceBase], **options: Unpack[IngestOptions]
+    kb: KnowledgeBase, paths: Ingestible | Sequence[Ingestible], **options: Unpack[IngestOptions]
 ) -> IngestReport:
     """Bring files and directories into a knowledge base; a second run skips what has not changed.
 
@@ -33,14 +34,14 @@ async def ingest(
     it goes from its old place.
 
     Args:
-        paths: Files, directories, or sources.
+        paths: Files, directories, sources, or documents in memory (`SourceDocument`).
         **options: See `IngestOptions`; `prune` defaults to False.
 
     Returns: One entry per file. `report.ok` is False when something failed.
     Raises: ConfigurationError, EmbeddingAuthError, StoreUnavailableError, ...: what every further file would meet too;
         a note of the error says what was done before.
     """
-    items = [paths] if isinstance(paths, str | os.PathLike | SourceBase) else list(paths)
+    items = [paths] if isinstance(paths, str | os.PathLike | SourceBase | SourceDocument) else list(paths)
     include, exclude = options.pop("include", ()), options.pop("exclude", ())
     recursive, name = options.pop("recursive", True), options.pop("name", None)
     generated = options.pop("include_generated", False)
@@ -85,7 +86,7 @@ async def sync(
 
 
 def _sources(
-    items: Sequence[PathLike | SourceBase],
+    items: Sequence[Ingestible],
     include: Sequence[str],
     exclude: Sequence[str],
     recursive: bool,
@@ -93,11 +94,12 @@ def _sources(
     name: str | None,
 ) -> list[SourceBase]:
     """Directories each become a source; files together become one. Ids are relative to what all paths share."""
-    if any(not isinstance(item, SourceBase) and not os.fspath(item) for item in items):
+    given = [item for item in items if not isinstance(item, SourceBase | SourceDocument)]
+    if any(not os.fspath(item) for item in given):
         raise SourceError("a path to ingest is empty; an unset variable of a script looks like this")
-    if (address := next(filter(is_address, items), None)) is not None:
+    if (address := next(filter(is_address, given), None)) is not None:
         raise ConfigurationError(redact(f"{address} is an address and no path; to fetch it, pass WebSource([...])"))
-    paths = [Path(item) for item in items if not isinstance(item, SourceBase)]
+    paths = [Path(item) for item in given]
     folders = list(dict.fromkeys(path for path in paths if path.is_dir()))
     files = [path for path in paths if not path.is_dir()]
     if name is not None and len(folders) + bool(files) > 1:
@@ -105,6 +107,8 @@ def _sources(
     alone = len(paths) == 1
     root = Path(os.path.commonpath([path.resolve().parent for path in paths])) if paths else Path()
     sources = [item for item in items if isinstance(item, SourceBase)]
+    if documents := [item for item in items if isinstance(item, SourceDocument)]:
+        sources.append(MemorySource(documents, **({"name": name} if name is not None else {})))
     for folder in folders:
         prefix = "" if alone else folder.resolve().relative_to(root).as_posix()
         sources.append(

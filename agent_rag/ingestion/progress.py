@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,8 +27,23 @@ class Progress:
         self._started = time.monotonic()
         self._counts: dict[str, _Counts] = {}
         self._bytes = 0
+        self._telling: set[asyncio.Future[None]] = set()
         self.embedding: Callable[[], tuple[int, int, int]] = lambda: (0, 0, 0)
         """Chunks embedded, chunks waiting, requests in flight; set by who embeds."""
+
+    def fetching(self, source: str) -> Callable[[int, int], None]:
+        """For a source that tells how far its listing is."""
+
+        def tell(done: int, total: int) -> None:
+            if self._on_event is not None:
+                event = LoadProgress(
+                    source=source, stage="fetch", done=done, total=total, elapsed_s=time.monotonic() - self._started
+                )
+                task = asyncio.ensure_future(emit(self._on_event, event))
+                self._telling.add(task)
+                task.add_done_callback(self._telling.discard)
+
+        return tell
 
     async def start(self, source: str, total: int) -> None:
         """A source was listed; a second one of the same name adds to it."""

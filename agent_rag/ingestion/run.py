@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..chunkers import AutoChunker, ChunkerBase
 from ..chunkers.base import chunker_from
-from ..documents import scope_key
+from ..documents import DocumentSummary, scope_key
 from ..errors import ConfigurationError, SourceError
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..knowledge.updating import DocumentChange
@@ -41,7 +41,6 @@ class IngestRun:
 
     async def run(self, sources: Sequence[SourceBase]) -> IngestReport:
         """Do it. Raises: SourceError; what every further file would meet too, with a note of what was done before."""
-        listings = await self._list(sources)
         key = scope_key(self.kb.metadata_filter)
         summaries = [
             # A handle without a scope sees those of all; they are none of its sources'.
@@ -49,6 +48,7 @@ class IngestRun:
             for summary in await self.kb.list_documents(remembered=True)
             if key or not summary.scope
         ]
+        listings = await self._list(sources, summaries)
         plan = await asyncio.to_thread(make_plan, listings, summaries, digest_of)
         self.report.notes += plan.notes
         self.report.sources = sorted({listed.name for listed in plan.listed})
@@ -74,12 +74,20 @@ class IngestRun:
             await self.progress.finish(name)
         return self.report
 
-    async def _list(self, sources: Sequence[SourceBase]) -> list[tuple[SourceBase, Listing]]:
+    async def _list(
+        self, sources: Sequence[SourceBase], summaries: Sequence[DocumentSummary]
+    ) -> list[tuple[SourceBase, Listing]]:
+        stamps: dict[str, dict[str, str]] = {}
+        if not (self.options.force or self.options.checksum):
+            for summary in summaries:
+                state = FileState.of(summary.state)
+                if state is not None and state.stamp and not state.refused:
+                    stamps.setdefault(state.source, {})[state.path] = state.stamp
         gate = asyncio.Semaphore(self.options.source_concurrency)
 
         async def listed(source: SourceBase) -> Listing:
             async with gate:
-                return await source.list()
+                return await source.list_since(stamps.get(source.name, {}), self.progress.fetching(source.name))
 
         try:
             async with asyncio.TaskGroup() as group:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from ._client import connect_to
 _MAX_REDIRECTS = 5
 _PATIENCE = 10
 _FOUND = (200, 203)
+_NOT_MODIFIED = 304
+_VALIDATORS = {"etag": "if-none-match", "last-modified": "if-modified-since"}
+_LONGEST_VALIDATOR = 500
 _LONGEST_CONTENT_TYPE = 1000
 _CHARSET = re.compile(r""";\s*charset\s*=\s*["']?([\w.:+-]{1,40})""", re.ASCII | re.IGNORECASE)
 _TEXT_ENDINGS = ("xml", "json")
@@ -39,6 +43,10 @@ class Fetched(NamedTuple):
     """Text in a charset that the server named is in UTF-8 with a BOM."""
     media_type: str
     """As the server declared it, without parameters, in lower case."""
+    stamp: str = ""
+    """ETag, Last-Modified and the type as JSON; empty where the server says neither."""
+    unchanged: bool = False
+    """The server says that it is as it was; there is no data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +62,11 @@ class Fetcher:
     looks_up: Callable[[str], bool]
     """Whether a host name is looked up here, so that it can be checked; see `client_for`."""
 
-    async def fetch(self, text: str) -> Fetched:
+    async def fetch(self, text: str, *, stamp: str = "") -> Fetched:
         """Raises: SourceError: it cannot be had; the message says why and what to do, without credentials."""
         address = Address.parse(text)
         try:
-            return await retried(lambda: self._attempt(address), max_attempts=self.max_attempts)
+            return await retried(lambda: self._attempt(address, stamp), max_attempts=self.max_attempts)
         except HTTPFailure as failure:
             raise SourceError(f"{failure}; {_remedy(failure)}") from failure
         except SourceError:
@@ -68,16 +76,16 @@ class Fetcher:
                 f"{address.url} cannot be read: {type(error).__name__}: {error}; leave the address out, and report this"
             ) from error
 
-    async def _attempt(self, address: Address) -> Fetched:
+    async def _attempt(self, address: Address, stamp: str) -> Fetched:
         # timeout_s bounds each wait only: a server could send a byte before each of them ends.
         try:
             async with asyncio.timeout(_PATIENCE * self.timeout_s):
-                return await self._follow(address)
+                return await self._follow(address, stamp)
         except TimeoutError as error:
             raise SourceError(f"{address.url} takes more than {_PATIENCE} x timeout_s={self.timeout_s:g}") from error
 
-    async def _follow(self, start: Address) -> Fetched:
-        address, headers = start, self.headers
+    async def _follow(self, start: Address, stamp: str) -> Fetched:
+        address, headers = start, {**self.headers, **_conditions(stamp)}
         auth: Any = start.credentials or httpx.USE_CLIENT_DEFAULT
         from_public = False
         for _ in range(_MAX_REDIRECTS + 1):
@@ -87,12 +95,12 @@ class Fetcher:
                 answer = await self._send(request, address, auth)
                 try:
                     if not answer.has_redirect_location:
-                        return await self._read(answer, address)
+                        return await self._read(answer, address, stamp)
                 finally:
                     await answer.aclose()
             target = _target(answer, address)
             if not target.may_get_secrets_of(address):
-                headers, auth = {}, None
+                headers, auth = _conditions(stamp), None
             address, from_public = target, all(map(is_public, ips))
         raise SourceError(f"{start.url} is redirected more than {_MAX_REDIRECTS} times; pass the address it ends at")
 
@@ -115,7 +123,9 @@ class Fetcher:
             raise SourceError(f"{place}; to read it, pass allow_private=True (command line: --allow-private)")
         return ips
 
-    async def _read(self, answer: httpx.Response, address: Address) -> Fetched:
+    async def _read(self, answer: httpx.Response, address: Address, stamp: str) -> Fetched:
+        if answer.status_code == _NOT_MODIFIED:
+            return Fetched(b"", _told(stamp).get("type", ""), stamp, unchanged=True)
         if answer.status_code not in _FOUND:
             raise refusal(str(address.url), answer)
         data = await read_body(answer, str(address.url), self.max_bytes)
@@ -123,7 +133,21 @@ class Fetcher:
         media_type, charset = declared.partition(";")[0].strip().lower(), _CHARSET.search(declared)
         if charset and (media_type.startswith("text/") or media_type.endswith(_TEXT_ENDINGS)):
             data = await asyncio.to_thread(in_utf8, data, charset[1])
-        return Fetched(data, media_type)
+        return Fetched(data, media_type, _stamp(answer.headers, media_type))
+
+
+def _stamp(headers: httpx.Headers, media_type: str) -> str:
+    told = {name: headers[name] for name in _VALIDATORS if 0 < len(headers.get(name, "")) <= _LONGEST_VALIDATOR}
+    return json.dumps({**told, "type": media_type}, sort_keys=True) if told else ""
+
+
+def _told(stamp: str) -> dict[str, str]:
+    return json.loads(stamp) if stamp.startswith("{") else {}
+
+
+def _conditions(stamp: str) -> dict[str, str]:
+    """Headers that ask for a page only if it is another than that of `stamp`."""
+    return {_VALIDATORS[name]: value for name, value in _told(stamp).items() if name in _VALIDATORS}
 
 
 def _target(answer: httpx.Response, address: Address) -> Address:

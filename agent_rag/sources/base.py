@@ -14,6 +14,9 @@ MetadataFor = Mapping[str, Any] | Callable[[str], Mapping[str, Any]]
 """Metadata of every document, or a function from a document's id to its metadata."""
 
 
+ListProgress = Callable[[int, int], None]
+
+
 class SourceItem(BaseModel):
     """One document of a source."""
 
@@ -31,6 +34,8 @@ class SourceItem(BaseModel):
     """The file, where it is one."""
     data: bytes | None = None
     """The content, where there is no file."""
+    read: Callable[[], bytes] | None = Field(default=None, exclude=True, repr=False)
+    """Gets the content when it is needed, in a thread; instead of `path` and `data`. Raises: OSError, SourceError."""
     filename: str
     """Name that is parsed, shown and cited."""
     media_type: str | None = None
@@ -76,6 +81,15 @@ class SourceBase(ABC):
         Raises: SourceError: the source as a whole cannot be read.
         """
 
+    async def list_since(self, stamps: Mapping[str, str], progress: ListProgress) -> Listing:
+        """As `list`, for a source that asks somebody else: what did not change need not be sent again.
+
+        Args:
+            stamps: Path within the source -> `SourceItem.stamp` of last time, where it was read well.
+            progress: To be called with (entries done, entries in all); 0 for a number that is not known.
+        """
+        return await self.list()
+
 
 def stamp_of(stat: os.stat_result) -> str:
     """What tells whether a file was changed, without reading it: size, times of content and entry, inode.
@@ -83,6 +97,13 @@ def stamp_of(stat: os.stat_result) -> str:
     The time of the entry (ctime) also changes where a program sets the time of the content back.
     """
     return f"{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ctime_ns}:{stat.st_ino}"
+
+
+def with_content(item: SourceItem) -> SourceItem:
+    """`item` with its content at hand: one that is to be read is read. Raises: OSError, SourceError."""
+    if item.read is None or item.path is not None or item.data is not None:
+        return item
+    return item.model_copy(update={"data": item.read()})
 
 
 def metadata_of(metadata: MetadataFor | None, document_id: str) -> dict[str, Any]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import mimetypes
 import os
 import unicodedata
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pathspec
 
+from ..documents import date_text
 from ..errors import ConfigurationError, SourceError
 from ..parsers.registry import is_known_without_ending, supported_extensions
 from ._generated import Generated
@@ -40,6 +43,7 @@ class DirectorySource(SourceBase):
         id_prefix: str = "",
         name: str | None = None,
         metadata: MetadataFor | None = None,
+        file_facts: bool = False,
     ) -> None:
         """
         Args:
@@ -57,6 +61,7 @@ class DirectorySource(SourceBase):
             id_prefix: Put before each document id, with a ``/``.
             name: Name of the source. Default: that under which the collection knows the directory, else its own.
             metadata: Of every document, or a function from a document's id to its metadata.
+            file_facts: Also `size` (bytes), `modified` (ISO 8601, UTC) and `media_type` (by name) as metadata.
         """
         if links not in ("inside", "all", "none"):
             raise ConfigurationError(f"links is {links!r}; use inside, all or none")
@@ -70,6 +75,7 @@ class DirectorySource(SourceBase):
         self._links: Links = links
         self._id_prefix = id_prefix.strip("/") + "/" if id_prefix.strip("/") else ""
         self._metadata = metadata
+        self._file_facts = file_facts
         real = os.path.realpath(self.root)
         self.location = file_uri(real)
         self.named = name is not None
@@ -102,7 +108,8 @@ class DirectorySource(SourceBase):
             listing.notes.append(note)
         keys = keys_of(file.relative for file, _ in files)
         listing.items = [
-            _item(file, keys[file.relative], also, self._id_prefix, self._metadata) for file, also in files
+            _item(file, keys[file.relative], also, self._id_prefix, self._metadata, self._file_facts)
+            for file, also in files
         ]
         return listing
 
@@ -131,19 +138,21 @@ class FileSource(SourceBase):
         root: str | Path | None = None,
         name: str | None = None,
         metadata: MetadataFor | None = None,
+        file_facts: bool = False,
     ) -> None:
         """
         Args:
             paths: Files; one that is missing is an error of the listing, so that nothing is pruned.
             root: Documents are known by their path from here; default: the folder that all files share.
             name: Name of the source. Default: as for `DirectorySource`, with ``files:`` before it.
-            metadata: As for `DirectorySource`.
+            metadata, file_facts: As for `DirectorySource`.
         """
         self.paths = [Path(path) for path in paths]
         if any(not os.fspath(path) for path in paths):
             raise SourceError("a path to ingest is empty; an unset variable of a script looks like this")
         self._root = os.path.realpath(root) if root is not None else _common_parent(self.paths)
         self._metadata = metadata
+        self._file_facts = file_facts
         self.location = self.scheme + file_uri(self._root)
         self.named = name is not None
         self.name = name or self.scheme + (os.path.basename(self._root) or "root")
@@ -165,7 +174,9 @@ class FileSource(SourceBase):
                 listing.notes.extend([note] if note not in listing.notes else [])
         files = one_each(given.values())
         keys = keys_of(file.relative for file, _ in files)
-        listing.items = [_item(file, keys[file.relative], also, "", self._metadata) for file, also in files]
+        listing.items = [
+            _item(file, keys[file.relative], also, "", self._metadata, self._file_facts) for file, also in files
+        ]
         return listing
 
 
@@ -173,13 +184,16 @@ def file_item(path: Path, relative: str, *, metadata: MetadataFor | None = None)
     """The item of one file. Opening uses the name on disk; the id is the NFC form of `relative`."""
     real = os.path.realpath(path)
     found = FoundFile(relative, os.fspath(path), real, False, os.stat(path))
-    return _item(found, unicodedata.normalize("NFC", printable(relative)), [], "", metadata)
+    return _item(found, unicodedata.normalize("NFC", printable(relative)), [], "", metadata, False)
 
 
-def _item(file: FoundFile, key: str, also: Sequence[str], prefix: str, metadata: MetadataFor | None) -> SourceItem:
+def _item(
+    file: FoundFile, key: str, also: Sequence[str], prefix: str, metadata: MetadataFor | None, file_facts: bool
+) -> SourceItem:
     filename = prefix + unicodedata.normalize("NFC", key)
     # A second file with the same NFC name must not look the same to people.
     document_id = filename if filename == prefix + key else f"{filename}~{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+    facts = _facts(file) if file_facts else {}
     return SourceItem(
         document_id=document_id,
         key=key,
@@ -187,10 +201,16 @@ def _item(file: FoundFile, key: str, also: Sequence[str], prefix: str, metadata:
         also=list(also),
         path=Path(file.path),
         filename=filename,
-        metadata=metadata_of(metadata, document_id) if metadata is not None else {},
+        metadata={**facts, **metadata_of(metadata, document_id)} if metadata is not None else facts,
         size=file.stat.st_size,
         stamp=stamp_of(file.stat),
     )
+
+
+def _facts(file: FoundFile) -> dict[str, Any]:
+    modified = datetime.fromtimestamp(int(file.stat.st_mtime), UTC)
+    kind = mimetypes.guess_type(file.relative, strict=False)[0]
+    return {"size": file.stat.st_size, "modified": date_text(modified), **({"media_type": kind} if kind else {})}
 
 
 def _found(path: Path, root: str) -> FoundFile:

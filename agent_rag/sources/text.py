@@ -30,7 +30,6 @@ class TextSource(SourceBase):
                 SourceItem(
                     document_id=document_id,
                     uri=f"text:{hashlib.sha256(f'{self.name}/{document_id}'.encode()).hexdigest()[:32]}",
-                    title=document_id,
                     data=data,
                     filename=document_id,
                     media_type=None if "." in document_id else "text/plain",

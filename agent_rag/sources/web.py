@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import PurePosixPath
 from typing import Any
@@ -17,7 +19,8 @@ from ..parsers import supported_extensions
 from ._address import Address, identity_of
 from ._client import client_for
 from ._fetch import Fetched, Fetcher
-from .base import Listing, MetadataFor, SourceBase, SourceItem, metadata_of
+from ._sitemap import addresses_of_sitemap
+from .base import Listing, ListProgress, MetadataFor, SourceBase, SourceItem, metadata_of
 
 _SAYS_NOTHING = ("", "text/plain", "application/octet-stream", "binary/octet-stream")
 
@@ -27,14 +30,15 @@ class WebSource(SourceBase):
 
     Only the given addresses are fetched: nothing on a page is followed, and robots.txt is not asked. An address that
     fails, also with 404 or 410, is an error of the listing: what is stored of it stays, and nothing is pruned. To
-    delete a document, leave its address out. Each run fetches every page; one with the content of last time is neither
-    parsed nor embedded again.
+    delete a document, leave its address out. Where a server gives an ETag or Last-Modified, a page that did not change
+    is not sent again; another one with the content of last time is neither parsed nor embedded.
     """
 
     def __init__(
         self,
-        urls: Sequence[str] | Mapping[str, str],
+        urls: Sequence[str] | Mapping[str, str] = (),
         *,
+        sitemaps: Sequence[str] = (),
         name: str = "web",
         metadata: MetadataFor | None = None,
         headers: Mapping[str, str] | None = None,
@@ -50,6 +54,8 @@ class WebSource(SourceBase):
             urls: Addresses, http or https; or a mapping from the address that a document is known by to the one that
                 is fetched. The first is the document's id and uri, without fragment and credentials. Credentials
                 (``https://user:password@host``) are used, and shown nowhere.
+            sitemaps: Addresses of sitemaps, or indexes of them (XML, also gzipped, or a list of addresses as text); the
+                pages they name on their own host are fetched, at most 50,000.
             name: Tells its documents from those of other sources: a second WebSource of one name replaces the first.
             metadata: Of every document, or a function from a document's id to its metadata.
             headers: Sent to every host in `urls`, but to no other one that redirects lead to.
@@ -84,36 +90,77 @@ class WebSource(SourceBase):
             "allow_private": allow_private,
         }
         self._addresses = _by_identity(urls)
+        if isinstance(sitemaps, str):
+            raise ConfigurationError("sitemaps is one text; pass a list of addresses")
+        self._sitemaps = list(sitemaps)
 
     async def list(self) -> Listing:
+        return await self.list_since({}, lambda done, total: None)
+
+    async def list_since(self, stamps: Mapping[str, str], progress: ListProgress) -> Listing:
         listing = Listing()
-        results = await self._fetch_all()
-        for identity, result in zip(self._addresses, results, strict=True):
-            if isinstance(result, Fetched):
-                listing.items.append(await asyncio.to_thread(_item, identity, result, self._metadata))
-            else:
+        async with self._fetcher() as fetcher:
+            addresses = dict(self._addresses)
+            for sitemap in self._sitemaps:
+                addresses.update(await self._of_sitemap(fetcher, sitemap, listing))
+            results = await self._fetch_all(fetcher, addresses, stamps, progress)
+        for (identity, address), result in zip(addresses.items(), results, strict=True):
+            if isinstance(result, str):
                 listing.errors.append((identity, result))
+                continue
+            item = await asyncio.to_thread(_item, identity, result, self._metadata)
+            if result.unchanged:
+                item.read, item.data = partial(self._read, address), None
+            listing.items.append(item)
         return listing
 
-    async def _fetch_all(self) -> Sequence[Fetched | str]:
-        """What each address gave, or why it gave nothing."""
-        gate = asyncio.Semaphore(self._max_concurrency)
-
-        async def fetched(address: str) -> Fetched | str:
-            async with gate:
-                try:
-                    return await fetcher.fetch(address)
-                except SourceError as error:
-                    return _shortened(redact(str(error)))
-
+    @contextlib.asynccontextmanager
+    async def _fetcher(self) -> AsyncIterator[Fetcher]:
         client, looks_up = await asyncio.to_thread(client_for, self._client_options)
         async with client:
-            fetcher = Fetcher(client=client, looks_up=looks_up, **self._fetching)
-            try:
-                async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(fetched(address)) for address in self._addresses.values()]
-            except BaseExceptionGroup as errors:
-                raise errors.exceptions[0] from None
+            yield Fetcher(client=client, looks_up=looks_up, **self._fetching)
+
+    def _read(self, address: str) -> bytes:
+        """A page whose content is needed although it did not change; for a thread."""
+
+        async def fetched() -> bytes:
+            async with self._fetcher() as fetcher:
+                return (await fetcher.fetch(address)).data
+
+        return asyncio.run(fetched())
+
+    async def _of_sitemap(self, fetcher: Fetcher, sitemap: str, listing: Listing) -> dict[str, str]:
+        """Addresses of a sitemap or an index of sitemaps, by identity."""
+        try:
+            found = await addresses_of_sitemap(fetcher, sitemap)
+            return {identity_of(address): address for address in found}
+        except SourceError as error:
+            listing.errors.append((sitemap, _shortened(redact(str(error)))))
+            return {}
+
+    async def _fetch_all(
+        self, fetcher: Fetcher, addresses: Mapping[str, str], stamps: Mapping[str, str], progress: ListProgress
+    ) -> Sequence[Fetched | str]:
+        """What each address gave, or why it gave nothing."""
+        gate = asyncio.Semaphore(self._max_concurrency)
+        done = 0
+
+        async def fetched(identity: str, address: str) -> Fetched | str:
+            nonlocal done
+            async with gate:
+                try:
+                    return await fetcher.fetch(address, stamp=stamps.get(identity, ""))
+                except SourceError as error:
+                    return _shortened(redact(str(error)))
+                finally:
+                    done += 1
+                    progress(done, len(addresses))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(fetched(*pair)) for pair in addresses.items()]
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         return [task.result() for task in tasks]
 
 
@@ -144,7 +191,7 @@ def _item(identity: str, fetched: Fetched, metadata: MetadataFor | None) -> Sour
     return SourceItem(
         document_id=identity,
         uri=identity,
-        title=identity,
+        stamp=fetched.stamp or None,
         data=fetched.data,
         filename=_filename(identity, fetched.media_type),
         media_type=fetched.media_type or None,

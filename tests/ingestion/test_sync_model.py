@@ -208,7 +208,7 @@ class SyncModel(RuleBasedStateMachine):
     ("examples", "steps"), [(6, 40), pytest.param(50, 40, marks=pytest.mark.slow)], ids=["240 steps", "2,000 steps"]
 )
 def test_sync_is_what_a_plain_program_says(examples: int, steps: int) -> None:
-    """After each sync a source's documents are its files, each once with all its names, and a second sync does nothing."""
+    """After each sync a source has its files, each once with all its names, and a second sync does nothing."""
     with asyncio.Runner() as runner:
         pool = ParserPool(workers=1)
         machine = type("Machine", (SyncModel,), {"pool": pool, "runner": runner})
