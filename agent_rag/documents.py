@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -214,6 +214,14 @@ class DocumentSummary(BaseModel):
     state: dict[str, str] = Field(default_factory=dict)
     """What ingestion keeps with the document to see changes (digest, pipeline, source). Written and deleted
     with it, so there is no separate manifest to go stale."""
+
+    @property
+    def status(self) -> Literal["stored", "skipped", "failed"]:
+        """What became of its file at the last ingestion; of a failed one the last good version may be stored."""
+        if self.state.get("refused"):
+            return "failed"
+        told = self.state.get("status")
+        return "skipped" if told == "skipped" else "failed" if told == "failed" else "stored"
 
 
 def text_section(text: str, source: str, **metadata: Any) -> Section:

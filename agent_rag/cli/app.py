@@ -1,4 +1,5 @@
-"""The command ``agent-rag``: ingest, sync, search, ask, list, delete, copy, check, backup, compact, mcp and doctor.
+"""The command ``agent-rag``: ingest, sync, search, ask, list, sources, reload, remove, delete, copy, check, backup,
+compact, mcp and doctor.
 
 Exit codes: 0 done; 1 something failed (the output says what); 2 wrong usage, or nothing to do; 3 the embedding provider
 refuses or is away, so that nothing further can be done; 130 interrupted.
@@ -31,7 +32,6 @@ from ..config.settings import (
 )
 from ..errors import AgentRAGError, EmbeddingError, redact
 from ..knowledge.knowledge_base import KnowledgeBase
-from ..sources import SourceBase
 from . import output as console
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _options(
 
 @app.command()
 def ingest(
-    paths: Annotated[list[str], typer.Argument(help="Files, directories, and addresses of the web (https://...).")],
+    paths: Annotated[list[str], typer.Argument(help="Files, directories, pages (https://...), repositories, s3://...")],
     kb: Base = None,
     config: Config = None,
     store: StoreURI = None,
@@ -112,6 +112,9 @@ def ingest(
     reread: Reread = False,
     checksum: Checksum = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first failure.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Keep a directory in step until interrupted; also deletes what is gone.")
+    ] = False,
     allow_private: Annotated[
         bool, typer.Option("--allow-private", help="Also fetch from this machine and private networks.")
     ] = False,
@@ -129,7 +132,7 @@ def ingest(
         "checksum": checksum,
         "strict": strict,
     }
-    _load(paths, options, kb, config, store, chunk_size, overlap, as_json, allow_private=allow_private)
+    _load(paths, options, kb, config, store, chunk_size, overlap, as_json, allow_private=allow_private, watching=watch)
 
 
 @app.command()
@@ -227,16 +230,86 @@ def ask(
 
 @app.command("list")
 def list_documents(
-    kb: Base = None, config: Config = None, store: StoreURI = None, filter: FilterJSON = None, as_json: AsJSON = False
+    kb: Base = None,
+    config: Config = None,
+    store: StoreURI = None,
+    filter: FilterJSON = None,
+    source: Annotated[str | None, typer.Option("--source", help="Only documents of this source.")] = None,
+    status: Annotated[str | None, typer.Option("--status", help="stored, skipped or failed.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="So many at most.")] = None,
+    after: Annotated[str | None, typer.Option("--after", help="Only those behind this id.")] = None,
+    as_json: AsJSON = False,
 ) -> None:
-    """List the documents of a knowledge base."""
+    """List the documents of a knowledge base, and with --status the files that gave none."""
+    if status not in (None, "stored", "skipped", "failed"):
+        _stop(f"--status is {status!r}; use stored, skipped or failed", as_json)
 
     async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
         from ..filters import parse_filter
 
-        listed = await base.list_documents(filter=parse_filter(filter) if filter else None)
+        listed = await base.list_documents(
+            filter=parse_filter(filter) if filter else None,
+            source=source,
+            status=status,  # type: ignore[arg-type]
+            limit=limit,
+            after=after,
+        )
         console.show_documents(listed, as_json=as_json)
         await _tell_if_empty(base, listed)
+
+    _run(work, kb, config, store, as_json)
+
+
+@app.command()
+def sources(kb: Base = None, config: Config = None, store: StoreURI = None, as_json: AsJSON = False) -> None:
+    """List what was ingested from where."""
+
+    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
+        from ..ingestion import list_sources
+
+        listed = await list_sources(base)
+        console.show_sources(listed, as_json=as_json)
+        await _tell_if_empty(base, listed)
+
+    _run(work, kb, config, store, as_json)
+
+
+@app.command()
+def reload(
+    name: Annotated[str, typer.Argument(help="Name of a source that is a directory; see agent-rag sources.")],
+    kb: Base = None,
+    config: Config = None,
+    store: StoreURI = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Read every file of a source anew, and delete what is gone."""
+
+    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
+        from ..ingestion import reload_source
+
+        with console.progress_of_load(quiet=as_json) as on_event:
+            report = await reload_source(base, name, on_event=on_event)
+        console.show_report(report, as_json=as_json)
+        if not report.ok:
+            raise typer.Exit(1)
+
+    _run(work, kb, config, store, as_json)
+
+
+@app.command()
+def remove(
+    name: Annotated[str, typer.Argument(help="Name of a source; see agent-rag sources.")],
+    kb: Base = None,
+    config: Config = None,
+    store: StoreURI = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Delete the documents of a source."""
+
+    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
+        from ..ingestion import remove_source
+
+        console.show_removed(name, await remove_source(base, name), as_json=as_json)
 
     _run(work, kb, config, store, as_json)
 
@@ -444,25 +517,23 @@ def _load(
     as_json: bool,
     *,
     allow_private: bool = False,
+    watching: bool = False,
 ) -> None:
     if not all(paths):
         _stop("a path is empty; an unset variable of a script looks like this", as_json)
+    if watching and not (len(paths) == 1 and os.path.isdir(paths[0])):
+        _stop("--watch takes one directory", as_json)
 
     async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
-        from ..chunkers import AutoChunker
-        from ..ingestion import ingest as ingest_into
+        from . import ingesting
 
-        chunker = None
-        if chunk_size is not None or overlap is not None:
-            given = {"chunk_size": chunk_size, "overlap": overlap}
-            if overlap is None and chunk_size is not None:
-                given["overlap"] = min(100, chunk_size // 10)
-            chunker = AutoChunker({name: value for name, value in given.items() if value is not None})
         if options["include_generated"] is None:
             options["include_generated"] = settings.include_generated
-        with console.progress_of_load(quiet=as_json) as on_event:
-            sources = _with_addresses(paths, allow_private)
-            report = await ingest_into(base, sources, chunker=chunker, on_event=on_event, **options)
+        options["chunker"] = ingesting.chunker_of(chunk_size, overlap)
+        if watching:
+            await ingesting.watch_folder(base, paths[0], options, as_json=as_json)
+            return
+        report = await ingesting.load(base, paths, options, allow_private=allow_private, quiet=as_json)
         console.show_report(report, as_json=as_json)
         if not report.files:
             _stop(f"no file found in {', '.join(paths)}", as_json)
@@ -470,16 +541,6 @@ def _load(
             raise typer.Exit(1)
 
     _run(work, kb, config, store, as_json)
-
-
-def _with_addresses(paths: list[str], allow_private: bool) -> list[str | SourceBase]:
-    """Paths as they are, and one source for all addresses of the web."""
-    from ..sources import WebSource
-    from ..sources.base import is_address
-
-    addresses = [path for path in paths if is_address(path)]
-    rest: list[str | SourceBase] = [path for path in paths if not is_address(path)]
-    return [*rest, WebSource(addresses, allow_private=allow_private)] if addresses else rest
 
 
 def _run(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..embeddings.cached import CacheStats
+    from ..ingestion.manage import SourceSummary
     from ..ingestion.report import IngestReport
     from ..stores.copy import CopyReport
     from ..stores.sqlite.maintenance import CheckReport, CompactReport
@@ -108,6 +109,26 @@ def show_documents(documents: Sequence[DocumentSummary], *, as_json: bool) -> No
         table.add_row(*map(_text, row))
     console = _console()
     console.print(table if documents else "no documents")
+
+
+def show_sources(sources: Sequence[SourceSummary], *, as_json: bool) -> None:
+    """One row a source."""
+    if as_json:
+        show_json([source.model_dump(mode="json") for source in sources])
+        return
+    table = Table("source", "documents", "chunks", "skipped", "failed", "place")
+    for source in sources:
+        counts = (source.documents, source.chunks, source.skipped, source.failed)
+        table.add_row(_text(source.name), *map(str, counts), _text(source.location))
+    _console().print(table if sources else "no sources")
+
+
+def show_removed(name: str, document_ids: Sequence[str], *, as_json: bool) -> None:
+    """Which documents went with a source."""
+    if as_json:
+        show_json({"source": name, "removed": list(document_ids)})
+        return
+    _console().print(_text(f"removed {name} ({len(document_ids)} documents)"))
 
 
 def show_deleted(removed: Mapping[str, int], *, as_json: bool) -> None:

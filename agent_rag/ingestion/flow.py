@@ -102,7 +102,7 @@ class Flow:
         self.progress = progress
         self.kept: list[tuple[Task, FileState]] = []
         self._pool = pool
-        self._check = check
+        self.check = check
         self._chunkers = chunkers
         model = kb.embedding_model
         self._batch_size = options.embedding_batch_size or _whole(getattr(model, "batch_size", None)) or 64
@@ -225,10 +225,10 @@ class Flow:
             over = f"{size:,} bytes are over max_file_bytes={self.options.max_file_bytes:,}"
             self._report(task, "skipped", reason=over)
             return None
-        look = await asyncio.to_thread(self._check.look, task)
+        look = await asyncio.to_thread(self.check.look, task)
         task.digest = look.digest
         self._looks[task] = look
-        if self._check.is_unchanged(task, look):
+        if self.check.is_unchanged(task, look):
             self._keep(task, look.stamp, look.digest)
             return None
         chunker, _ = self._chunkers[task.listed.name]
@@ -250,7 +250,7 @@ class Flow:
         cost = len(read.chunks) * _CHUNK_BYTES + 2 * characters
         await self._budget.take(cost)
         outcome: Outcome = "added" if task.is_new else "replaced"
-        return _Ready(task, look, read.chunks, title, list(read.warnings), outcome, self._check.cause(task, look), cost)
+        return _Ready(task, look, read.chunks, title, list(read.warnings), outcome, self.check.cause(task, look), cost)
 
     async def _embed(self, ready: _Ready) -> None:
         """Find its vectors, then hand it to the writer."""

@@ -56,16 +56,8 @@ class IngestRun:
             self._choose_chunker(listed, plan)
             await self.progress.start(listed.name, len(listed.listing.items))
             self._report_listing(listed)
-        check = ChangeCheck(
-            self.options,
-            self.options.parser_for or _parser_of,
-            lambda task: self._chunkers[task.listed.name][0].fingerprint,
-            fingerprint_of(self.kb.embedding_model) if self.kb.embedding_model is not None else "",
-        )
-        flow = Flow(
-            self.kb, self.options, self._pool, check, Reuse(self.kb, plan), self._chunkers, self.report, self.progress
-        )
-        unchanged, open_tasks = await asyncio.to_thread(_sieve, check, plan.tasks)
+        flow = self._flow(plan)
+        unchanged, open_tasks = await asyncio.to_thread(_sieve, flow.check, plan.tasks)
         await flow.keep(unchanged)
         await flow.process(open_tasks)
         await self._restate(flow.kept)
@@ -73,6 +65,24 @@ class IngestRun:
             await self._remove_gone(name, plan)
             await self.progress.finish(name)
         return self.report
+
+    async def run_one(self, plan: Plan) -> None:
+        """The one task of a plan that was made without looking at what else is stored."""
+        (listed,) = plan.listed
+        self._choose_chunker(listed, plan)
+        await self.progress.start(listed.name, 1)
+        await self._flow(plan).process(plan.tasks)
+        await self.progress.finish(listed.name)
+
+    def _flow(self, plan: Plan) -> Flow:
+        check = ChangeCheck(
+            self.options,
+            self.options.parser_for or _parser_of,
+            lambda task: self._chunkers[task.listed.name][0].fingerprint,
+            fingerprint_of(self.kb.embedding_model) if self.kb.embedding_model is not None else "",
+        )
+        reuse = Reuse(self.kb, plan)
+        return Flow(self.kb, self.options, self._pool, check, reuse, self._chunkers, self.report, self.progress)
 
     async def _list(
         self, sources: Sequence[SourceBase], summaries: Sequence[DocumentSummary]

@@ -8,7 +8,7 @@ import unicodedata
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ..documents import (
     Chunk,
@@ -252,7 +252,7 @@ class KnowledgeBase:
                 )
         kept = [summary_of(document, key) for document in prepared if document.chunks or "status" in document.state]
         empty = [document.document_id for document in prepared if not document.chunks]
-        gone = await self._chunk_counts(empty) if empty else {}
+        gone = await self.chunk_counts(empty) if empty else {}
         if kept:
             report.replaced_chunks += await self._stored.replace(kept, records, key)
         if removed := sorted(set(empty) - {summary.document_id for summary in kept}):
@@ -280,7 +280,7 @@ class KnowledgeBase:
         _check_list("document_ids", document_ids)
         reject_duplicates(document_ids)
         scope = as_filter(self.metadata_filter)
-        there = await self._chunk_counts(document_ids)
+        there = await self.chunk_counts(document_ids)
         try:
             removed = await self._stored.if_there(
                 0, lambda: self._store.delete_documents(self.collection, document_ids, scope)
@@ -428,25 +428,62 @@ class KnowledgeBase:
         return [record.chunk for record in records]
 
     async def list_documents(
-        self, *, filter: FilterLike | None = None, remembered: bool = False
+        self,
+        *,
+        filter: FilterLike | None = None,
+        source: str | None = None,
+        status: Literal["stored", "skipped", "failed"] | None = None,
+        remembered: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
     ) -> list[DocumentSummary]:
         """Every document of this scope, by id.
 
         Args:
             filter: On the document's metadata.
+            source: Only those of this source; see `list_sources`.
+            status: Only those of this `DocumentSummary.status`; "skipped" and "failed" are also files without chunks.
             remembered: Also the files that ingestion skipped or could not read, which have no chunks.
+            limit, after: A page: so many at most, behind this id.
         """
         scope = self.metadata_filter
         wanted = all_of(scope, checked_filter(filter, self.limits))
         listed: list[DocumentSummary] = await self._stored.if_there(
             [], lambda: self._store.list_documents(self.collection, wanted)
         )
-        return [
+        chosen = [
             summary
             for summary in listed
             if (scope is None or matches(scope, summary.metadata))
-            and (remembered or summary.chunk_count or "status" not in summary.state)
+            and (remembered or status is not None or summary.chunk_count or "status" not in summary.state)
+            and (source is None or summary.state.get("source") == source)
+            and (status is None or summary.status == status)
+            and (after is None or summary.document_id > after)
         ]
+        return chosen if limit is None else chosen[:limit]
+
+    async def find_chunks(self, filter: FilterLike, *, limit: int = 30, after: str | None = None) -> list[Chunk]:
+        """Chunks whose metadata match, without a query, by document id and position: "all memos of 2023".
+
+        Args:
+            limit: So many at most; `count` says how many there are.
+            after: Only those behind this chunk id, for the next page.
+
+        Raises: ConfigurationError: a seven-method store, which cannot go through its chunks.
+        """
+        if not self.atomic:
+            raise ConfigurationError(f"{type(self.vector_store).__name__} cannot go through its chunks; use search")
+        last = None if after is None else ChunkKey.from_chunk_id(after)[1:]
+        wanted = all_of(self.metadata_filter, checked_filter(filter, self.limits))
+        found: list[Chunk] = []
+        if limit <= 0 or not await self._stored.exists():
+            return found
+        async for record in self._store.iterate(self.collection, wanted, batch_size=min(500, limit)):
+            if last is None or (record.document_id, record.chunk.chunk_index) > last:
+                found.append(record.chunk)
+            if len(found) >= limit:
+                break
+        return found
 
     async def list_chunks(self, document_id: str, *, offset: int = 0, limit: int = 30) -> list[Chunk]:
         """Chunks of one document with ``offset <= chunk_index < offset + limit``, in order."""
@@ -510,17 +547,13 @@ class KnowledgeBase:
         uri = Path(name).as_uri()
         return next((one.document_id for one in await self.list_documents() if one.uri == uri), None)
 
-    async def _chunk_counts(self, document_ids: Sequence[str]) -> dict[str, int]:
-        """Document id -> chunks, of those that are there and have any: their first chunk says how many they are."""
-        scope = self.metadata_filter
-        if not self.atomic:
-            listed = await self.list_documents()
-            return {one.document_id: one.chunk_count for one in listed if one.document_id in set(document_ids)}
-        keys = [ChunkKey(scope_key(scope), document_id, 0) for document_id in document_ids]
-        first: list[VectorRecord] = await self._stored.if_there(
-            [], lambda: self._store.fetch(self.collection, keys, as_filter(scope))
+    async def chunk_counts(self, document_ids: Sequence[str]) -> dict[str, int]:
+        """Document id -> number of chunks, of those that are there and have any."""
+        scope = as_filter(self.metadata_filter)
+        listed: list[DocumentSummary] = await self._stored.if_there(
+            [], lambda: self._store.list_documents(self.collection, scope, document_ids=document_ids)
         )
-        return {record.document_id: record.chunk.total_chunks for record in first}
+        return {summary.document_id: summary.chunk_count for summary in listed if summary.chunk_count}
 
     async def _deleted(self, document_ids: Sequence[str], *, chunk_count: int, trigger: Trigger) -> None:
         if document_ids:
