@@ -7,6 +7,9 @@ import zlib
 
 from ...errors import StoreDamagedError
 
+# The table that a row belongs to is part of its place: pages of two tables may have been swapped.
+DOCUMENT, HEAD, CHUNK, VECTORS, SEGMENT, BLOCK, LOG, COLLECTION, STORE = range(1, 10)
+
 
 def checksum(data: bytes, *place: int) -> int:
     """Of `data` at a place that signed 64-bit numbers say.

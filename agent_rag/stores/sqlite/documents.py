@@ -13,7 +13,7 @@ from ...documents import Chunk, DocumentSummary
 from ...errors import StoreDamagedError
 from ..engine.merging import Name
 from ..engine.records import Matrix
-from .checksums import checksum, text_checksum
+from .checksums import CHUNK, DOCUMENT, HEAD, VECTORS, checksum, text_checksum
 from .schema import Collection
 
 _COLUMNS = "n, scope, id, count, indexes, lengths, crc"
@@ -68,7 +68,7 @@ class Document(NamedTuple):
 
 
 def document_crc(base: int, scope: str, document_id: str, count: int, indexes: bytes | None, lengths: bytes) -> int:
-    return checksum(lengths + (indexes or b""), text_checksum(scope, document_id), base, count)
+    return checksum(lengths + (indexes or b""), DOCUMENT, text_checksum(scope, document_id), base, count)
 
 
 def damaged(names: Sequence[Name]) -> StoreDamagedError:
@@ -91,7 +91,7 @@ def by_name(connection: sqlite3.Connection, collection: Collection, name: Name) 
 
 
 def with_ids(connection: sqlite3.Connection, collection: Collection, ids: Iterable[str]) -> list[Document]:
-    """Documents of all scopes with these ids, by (scope, id)."""
+    """Documents of all scopes with these ids, by (scope, id); that one is not there is checked, too."""
     wanted, found = list(ids), []
     for start in range(0, len(wanted), _NAMED):
         some = wanted[start : start + _NAMED]
@@ -100,8 +100,10 @@ def with_ids(connection: sqlite3.Connection, collection: Collection, ids: Iterab
             f"select {_COLUMNS} from documents where c = ? and id in ({marks})",
             (collection.c, *some),
         ).fetchall()
-    documents = sorted((Document(*row) for row in found), key=lambda document: document.name)
-    return [document.checked() for document in documents]
+    documents = sorted((Document(*row).checked() for row in found), key=lambda document: document.name)
+    if absent := set(wanted) - {document.id for document in documents}:
+        check_totals(connection, collection, [*absent])
+    return documents
 
 
 def after(connection: sqlite3.Connection, collection: Collection, name: Name | None, limit: int) -> list[Document]:
@@ -132,15 +134,24 @@ def at(connection: sqlite3.Connection, bases: Sequence[int]) -> list[Document]:
     return [Document(*row).checked() for row in rows]
 
 
-def check_totals(connection: sqlite3.Connection, collection: Collection) -> None:
-    """Raises: StoreDamagedError: documents are missing, in the table or in the index of names."""
-    for source in ("not indexed", "indexed by sqlite_autoindex_documents_1", "indexed by documents_by_id"):
-        found, chunks = connection.execute(
-            f"select count(*), coalesce(sum(length(lengths)), 0) / 4 from documents {source} where c = ?",
-            (collection.c,),
-        ).fetchone()
-        if (found, chunks) != (collection.documents, collection.chunks):
-            raise totals_differ(collection, found, chunks)
+def check_totals(connection: sqlite3.Connection, collection: Collection, absent: Sequence[str] = ()) -> None:
+    """
+    Args:
+        absent: Ids that were not found by an index: they must not be in the table.
+
+    Raises: StoreDamagedError: documents are missing, in the table or in the index of names.
+    """
+    found, chunks = connection.execute(
+        "select count(*), coalesce(sum(length(lengths)), 0) / 4 from documents not indexed where c = ?", (collection.c,)
+    ).fetchone()
+    if (found, chunks) != (collection.documents, collection.chunks):
+        raise totals_differ(collection, found, chunks)
+    if not absent:
+        return
+    wanted = set(absent)
+    ids = connection.execute("select scope, id from documents not indexed where c = ?", (collection.c,))
+    if hidden := [(scope, document_id) for scope, document_id in ids if document_id in wanted]:
+        raise damaged(hidden)
 
 
 def totals_differ(collection: Collection, documents: int, chunks: int) -> StoreDamagedError:
@@ -155,17 +166,17 @@ def totals_differ(collection: Collection, documents: int, chunks: int) -> StoreD
 
 def summary_of(connection: sqlite3.Connection, document: Document) -> DocumentSummary:
     row = connection.execute("select crc, head from heads where n = ?", (document.base,)).fetchone()
-    if row is None or checksum(str(row[1]).encode(), document.base) != row[0]:
+    if row is None or checksum(row[1], HEAD, document.base) != row[0]:
         raise damaged([document.name])
     return DocumentSummary.model_validate_json(row[1])
 
 
-def body_of(connection: sqlite3.Connection, document: Document, number: int) -> str:
+def body_of(connection: sqlite3.Connection, document: Document, number: int) -> bytes:
     """A chunk as JSON."""
     row = connection.execute("select crc, body from chunks where n = ?", (number,)).fetchone()
-    if row is None or checksum(str(row[1]).encode(), number) != row[0]:
+    if row is None or checksum(row[1], CHUNK, number) != row[0]:
         raise damaged([document.name])
-    return str(row[1])
+    return bytes(row[1])
 
 
 def chunk_of(connection: sqlite3.Connection, document: Document, number: int) -> Chunk:
@@ -183,7 +194,7 @@ def vectors_of(connection: sqlite3.Connection, document: Document, dimensions: i
         (document.base, document.base + document.size),
     )
     for number, count, crc, data in rows:
-        if number != at or len(data) != 4 * count * dimensions or checksum(data, number, count) != crc:
+        if number != at or len(data) != 4 * count * dimensions or checksum(data, VECTORS, number, count) != crc:
             raise damaged([document.name])
         place = number - document.base
         matrix[place : place + count] = np.frombuffer(data, "<f4").reshape(count, dimensions)

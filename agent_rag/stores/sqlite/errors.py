@@ -27,12 +27,13 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def _meaning(path: Path, error: sqlite3.Error) -> StoreError:
+    text = str(error)[:200]  # SQLite quotes what it could not decode
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     match code & 0xFF:
         case _ if code == _SHORT_READ:
-            return StoreDamagedError(f"{path} is shorter than it was ({error}); {CURE}")
+            return StoreDamagedError(f"{path} is shorter than it was ({text}); {CURE}")
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return StoreDamagedError(f"{path} is damaged or no store ({error}); {CURE}")
+            return StoreDamagedError(f"{path} is damaged or no store ({text}); {CURE}")
         case sqlite3.SQLITE_FULL:
             return StoreFullError(
                 f"the disk of {path} is full; nothing was written, and all that was acknowledged is there. "
@@ -41,12 +42,12 @@ def _meaning(path: Path, error: sqlite3.Error) -> StoreError:
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
             return read_only(path, error)
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return StoreLockedError(f"{path} is locked by another program ({error}); close that program")
+            return StoreLockedError(f"{path} is locked by another program ({text}); close that program")
         case sqlite3.SQLITE_CANTOPEN:
-            return StoreError(f"{path} cannot be opened ({error}); check that the folder exists and its permissions")
-        case sqlite3.SQLITE_ERROR if "no such" in str(error):
-            return StoreDamagedError(f"{path} is damaged: {error}; {CURE}")
-    return StoreError(f"{path}: SQLite failed: {error} ({getattr(error, 'sqlite_errorname', code)})")
+            return StoreError(f"{path} cannot be opened ({text}); check that the folder exists and its permissions")
+        case sqlite3.SQLITE_ERROR if "no such" in text or "Could not decode" in text:
+            return StoreDamagedError(f"{path} is damaged: {text}; {CURE}")
+    return StoreError(f"{path}: SQLite failed: {text} ({getattr(error, 'sqlite_errorname', code)})")
 
 
 def read_only(path: Path, why: object) -> StoreReadOnlyError:

@@ -22,7 +22,7 @@ class NewDocument:
 
     summary: DocumentSummary
     indexes: list[int]
-    bodies: list[str]
+    bodies: list[bytes]
     crcs: list[int]
     """Of the bodies alone."""
     lengths: npt.NDArray[np.uint32]
@@ -65,12 +65,12 @@ def prepare_batch(documents: Iterable[DocumentSummary], records: Sequence[Vector
     for summary in documents:
         own = rows.get((summary.scope, summary.document_id), [])
         own.sort(key=lambda row: records[row].chunk.chunk_index)
-        bodies = [records[row].chunk.model_dump_json() for row in own]
+        bodies = [records[row].chunk.model_dump_json().encode() for row in own]
         document = NewDocument(
             summary.model_copy(update={"chunk_count": len(own)}),
             [records[row].chunk.chunk_index for row in own],
             bodies,
-            [zlib.crc32(body.encode()) for body in bodies],
+            [zlib.crc32(body) for body in bodies],
             np.zeros(len(own), np.uint32),
             matrix[own],
         )

@@ -15,7 +15,7 @@ from ..engine.records import Rows
 from ..rows.growing import Growing
 from ..rows.vectors import Mask
 from . import documents
-from .checksums import checksum
+from .checksums import LOG, checksum
 from .documents import Document
 from .schema import ADDED, REMOVED, Collection, State
 
@@ -79,7 +79,7 @@ class CollectionRows:
         added: dict[int, None] = {}
         removed: list[int] = []
         for *entry, crc in entries:
-            if checksum(b"", *entry) != crc:
+            if checksum(b"", LOG, *entry) != crc:
                 raise StoreDamagedError("the log of changes is damaged")
             _, c, op, base, _ = entry
             if c != self.c:

@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass, replace
 
 from ...errors import StoreDamagedError, StoreError
 from ..base import CollectionInfo
-from .checksums import checksum, text_checksum
+from .checksums import COLLECTION, STORE, checksum, text_checksum
 
 APPLICATION_ID = 0x41524147  # "ARAG"
 FORMAT = 1
@@ -27,8 +27,8 @@ create table collections(c integer primary key, name text not null unique, dimen
   chunks integer not null, crc integer not null);
 create table documents(n integer primary key, c integer not null, scope text not null, id text not null,
   count integer not null, indexes blob, lengths blob not null, crc integer not null, unique(c, scope, id));
-create table heads(n integer primary key, crc integer not null, head text not null);
-create table chunks(n integer primary key, crc integer not null, body text not null);
+create table heads(n integer primary key, crc integer not null, head blob not null);
+create table chunks(n integer primary key, crc integer not null, body blob not null);
 create table vectors(n integer primary key, count integer not null, crc integer not null, v blob not null);
 create table segments(seg integer primary key, c integer not null, level integer not null, base integer not null,
   stop integer not null, crc integer not null);
@@ -42,7 +42,7 @@ create index segments_of on segments(c, base);
 """
 documents  n: number of its first chunk; indexes: u4 chunk indexes, null for 0, 1, 2...; lengths: u4 tokens of each
 heads      head: summary as JSON
-chunks     body: chunk as JSON
+chunks     body: chunk as JSON, bytes, since a damaged text could not even be read
 vectors    at most 64 of one document in a row, from chunk n on; f4, of length 1 for cosine
 segments   words, filter tokens and numbers of the chunks base <= n < stop; those of a collection lie side by side
 blocks     see `segments`; of the keys first <= key < until
@@ -63,7 +63,7 @@ class State:
     """Entries of the log that were ever written."""
 
     def crc(self) -> int:
-        return checksum(self.id, *self._numbers())
+        return checksum(self.id, STORE, *self._numbers())
 
     def _numbers(self) -> tuple[int, ...]:
         return self.live, self.collections, self.next_collection, self.next_segment, self.seq
@@ -110,7 +110,7 @@ class Collection:
 
     def crc(self) -> int:
         texts = text_checksum(self.name, self.distance, self.fingerprint)
-        return checksum(b"", texts, self.c, self.dimensions, self.next, self.documents, self.chunks)
+        return checksum(b"", COLLECTION, texts, self.c, self.dimensions, self.next, self.documents, self.chunks)
 
     def info(self) -> CollectionInfo:
         return CollectionInfo(

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import StoreDamagedError
-from .checksums import checksum
+from .checksums import BLOCK, SEGMENT, checksum
 from .schema import Collection
 
 Kind = Literal[0, 1]
@@ -59,7 +59,7 @@ class Block(NamedTuple):
     data: bytes
 
     def crc(self, segment: int) -> int:
-        return checksum(self.data, segment, self.kind, self.first, self.until)
+        return checksum(self.data, BLOCK, segment, self.kind, self.first, self.until)
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class Segment(NamedTuple):
 
 
 def segment_crc(segment: int, c: int, level: int, base: int, stop: int) -> int:
-    return checksum(b"", segment, c, level, base, stop)
+    return checksum(b"", SEGMENT, segment, c, level, base, stop)
 
 
 def segments_of(connection: sqlite3.Connection, collection: Collection) -> list[Segment]:

@@ -281,8 +281,8 @@ class SQLiteStore(NativeStoreBase):
                 stored = existing(Collection.load(connection, collection), collection)
                 names = dict.fromkeys((key.scope, key.document_id) for key in keys)
                 found = {name: documents.by_name(connection, stored, name) for name in names}
-                if None in found.values():
-                    documents.check_totals(connection, stored)
+                if absent := [name[1] for name, document in found.items() if document is None]:
+                    documents.check_totals(connection, stored, absent)
                 wanted: dict[Name, list[int]] = {}
                 for key in keys:
                     wanted.setdefault((key.scope, key.document_id), []).append(key.chunk_index)
@@ -311,8 +311,6 @@ class SQLiteStore(NativeStoreBase):
             with database.reading() as connection:
                 stored = existing(Collection.load(connection, collection), collection)
                 found = documents.with_ids(connection, stored, [document_id])
-                if not found:
-                    documents.check_totals(connection, stored)
                 records = [
                     record
                     for document in found

@@ -15,7 +15,7 @@ from ..rows.codes import CodeRows
 from ..rows.growing import Growing
 from ..rows.vectors import Mask, Scores, nearest
 from . import documents
-from .checksums import checksum
+from .checksums import VECTORS, checksum
 from .documents import Document
 from .rows import RowState
 from .schema import Collection
@@ -111,7 +111,7 @@ def _read(connection: sqlite3.Connection, collection: Collection, state: RowStat
             len(data) == 4 * count * width
             and place + count <= len(numbers)
             and numbers[place] == number
-            and checksum(data, number, count) == crc
+            and checksum(data, VECTORS, number, count) == crc
         )
         if whole:
             flat[place * width : (place + count) * width] = np.frombuffer(data, "<f4")

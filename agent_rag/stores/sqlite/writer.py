@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.merging import Name
-from .checksums import checksum, placed
+from .checksums import CHUNK, HEAD, LOG, VECTORS, checksum, placed
 from .documents import document_crc
 from .prepare import Batch, NewDocument
 from .schema import ADDED, LOG_LENGTH, NUMBER_BITS, REMOVED, SEGMENTS, Collection, State, check_collections
@@ -112,12 +112,12 @@ class Transaction:
             "insert into documents values(?, ?, ?, ?, ?, ?, ?, ?)",
             (base, collection.c, summary.scope, summary.document_id, count, indexes, lengths, crc),
         )
-        head = summary.model_dump_json()
-        self._connection.execute("insert into heads values(?, ?, ?)", (base, checksum(head.encode(), base), head))
+        head = summary.model_dump_json().encode()
+        self._connection.execute("insert into heads values(?, ?, ?)", (base, checksum(head, HEAD, base), head))
         self._connection.executemany(
             "insert into chunks values(?, ?, ?)",
             (
-                (number, placed(crc, number), body)
+                (number, placed(crc, CHUNK, number), body)
                 for number, (crc, body) in enumerate(zip(document.crcs, document.bodies, strict=True), base)
             ),
         )
@@ -153,7 +153,7 @@ class Transaction:
         seq = self.state.seq
         self._connection.execute(
             "insert into log values(?, ?, ?, ?, ?, ?)",
-            (seq, c, op, base, count, checksum(b"", seq, c, op, base, count)),
+            (seq, c, op, base, count, checksum(b"", LOG, seq, c, op, base, count)),
         )
 
 
@@ -163,4 +163,4 @@ def _vector_rows(base: int, document: NewDocument) -> Iterable[tuple[int, int, i
     for start in range(0, len(document.indexes), _VECTORS):
         rows = document.vectors[start : start + _VECTORS].astype("<f4").tobytes()
         count = min(_VECTORS, len(document.indexes) - start)
-        yield base + start, count, checksum(rows, base + start, count), rows
+        yield base + start, count, checksum(rows, VECTORS, base + start, count), rows
