@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -26,10 +25,11 @@ logger = logging.getLogger("agent_rag.stores.sqlite")
 
 _CHECKPOINT_BYTES = 8 * 1_048_576
 """A WAL above this is copied into the file. (8 MB: longest commit 17 ms; 32 MB: 45 ms; 1 MB: 4 % slower writes.)"""
+_LOW_BYTES = 64 * 1_048_576
+"""With less room on the disk each commit is copied at once: the file could not take up a large WAL on a full one."""
 _CACHE_KIB = 16_384
 _SETTLE_WAIT_MS = 500
 """How long emptying the WAL waits for readers of an older state."""
-_COPY = "import shutil, sys; [shutil.copy(name, sys.argv[1]) for name in sys.argv[2:]]"
 
 
 class Database:
@@ -142,10 +142,7 @@ class Database:
         if not made:
             self._check_remains()
             self._create()
-        if self.read_only is None and not os.access(path.parent, os.W_OK):
-            self.read_only = f"folder {path.parent} is read-only"
-        elif self.read_only is None and not os.access(path, os.W_OK):
-            self.read_only = "the file is read-only"
+        self.read_only = self._why_read_only()
         self._check_complete()
 
     def _try_open(self) -> bool:
@@ -186,33 +183,38 @@ class Database:
 
     def _check_remains(self) -> None:
         """Raises: StoreDamagedError: there was a store here."""
-        sequence = self.files.read_sequence(None)
-        if sequence:
+        mark = self.files.read_sequence()
+        if mark is not None and mark[0]:
             raise StoreDamagedError(
                 f"{self.files.path} is missing or empty, but {self.files.beside('-seq').name} says that it had "
-                f"{sequence:,} changes; restore it, or remove the files {self.files.path.name}-* to start anew"
+                f"{mark[0]:,} changes; restore it, or remove the files {self.files.path.name}-* to start anew"
             )
 
     def _open_read_only(self, why: str) -> None:
         """A folder without write permission: SQLite can make no file that readers share, so it reads the file as one
         that nobody changes; with a WAL beside it, which it would ignore then, a copy."""
         path = self.files.path
-        if os.access(path.parent, os.W_OK) and os.access(path, os.W_OK):
+        if self._why_read_only() is None:
             raise StoreError(f"{path} cannot be opened ({why}); check that it is a file that you may read")
-        self.read_only = why
         if self.files.wal_bytes() == 0:
             self._query = "immutable=1"
             return
         self._copy = tempfile.TemporaryDirectory(prefix="agent-rag-")
-        own = [str(name) for name in (path, self.files.wal) if name.exists()]
-        # By another process: a file handle of our own would drop this process' locks when it is closed.
-        subprocess.run([sys.executable, "-c", _COPY, self._copy.name, *own], check=True)
+        # Closing these handles drops locks of this process on the file, but none that could not write it has any.
+        for name in (path, self.files.wal):
+            shutil.copy(name, self._copy.name)
+
+    def _why_read_only(self) -> str | None:
+        if not os.access(self.files.path.parent, os.W_OK):
+            return f"folder {self.files.path.parent} is read-only"
+        return None if os.access(self.files.path, os.W_OK) else "the file is read-only"
 
     def _check_complete(self) -> None:
         """Raises: StoreDamagedError: acknowledged commits are gone."""
+        mark = self.files.read_sequence()  # first, since others may be writing
         with self.reading() as connection:
             state = State.load(connection)
-        sequence = self.files.read_sequence(state.id)
+        sequence = mark[0] if mark is not None and mark[1] == state.id else None
         if sequence is not None and sequence > state.seq:
             raise StoreDamagedError(
                 f"{self.files.path} has {state.seq:,} changes, {sequence:,} were acknowledged: its WAL "
@@ -285,7 +287,7 @@ class Database:
     def _acknowledge(self, connection: sqlite3.Connection, state: State) -> None:
         if not self._network and not self.files.wal.exists():
             raise StoreDamagedError(
-                f"{self.files.wal} was removed while {self.files.path} was written, so the last change is lost. Did "
+                f"{self.files.wal} was removed while {self.files.path} was written: the last change may be lost. Did "
                 "this process open and close the file itself? Closing such a handle drops SQLite's locks"
             )
         with suppress(OSError):  # too low a number is harmless
@@ -294,8 +296,9 @@ class Database:
             else:
                 self.files.beside("-seq").unlink()
         self.files.keep_spare()
-        if self.files.wal_bytes() > _CHECKPOINT_BYTES:
-            connection.execute("pragma wal_checkpoint(passive)")
+        if self.files.wal_bytes() > (0 if self.files.free_bytes() < _LOW_BYTES else _CHECKPOINT_BYTES):
+            with suppress(sqlite3.OperationalError):  # on a full disk; what was committed stays in the WAL
+                connection.execute("pragma wal_checkpoint(passive)")
 
     def _settle(self, connection: sqlite3.Connection) -> bool:
         connection.execute(f"pragma busy_timeout = {_SETTLE_WAIT_MS}")
@@ -313,7 +316,7 @@ class Database:
     def _was_left_unmarked(self) -> bool:
         """Whether a process that does not sync ended without closing: then nothing but `live` speaks of the WAL, which
         SQLite removes when the last connection is closed."""
-        if self.files.read_sequence(None) is not None:
+        if self.files.read_sequence() is not None:
             return False
         with suppress(StoreError, sqlite3.Error), self.reading() as connection:
             return bool(State.load(connection).live)

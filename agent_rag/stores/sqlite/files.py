@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import struct
 import time
 import zlib
@@ -48,16 +49,16 @@ class Files:
         finally:
             os.close(handle)
 
-    def read_sequence(self, store_id: bytes | None) -> int | None:
-        """The last acknowledged sequence number; None where it is not known, or is that of another store."""
+    def read_sequence(self) -> tuple[int, bytes] | None:
+        """The last acknowledged sequence number, and of which store it is; None where it is not known."""
         try:
             data = self.beside("-seq").read_bytes()
         except OSError:
             return None
         if len(data) != _SEQUENCE.size + _CRC.size or zlib.crc32(data[:-4]) != _CRC.unpack(data[-4:])[0]:
             return None
-        sequence, owner = _SEQUENCE.unpack(data[:-4])
-        return int(sequence) if store_id in (None, owner) else None
+        sequence, store_id = _SEQUENCE.unpack(data[:-4])
+        return sequence, store_id
 
     # --- who writes ---
 
@@ -102,6 +103,10 @@ class Files:
     def bytes(self) -> int:
         """Size of the database and its WAL."""
         return _size(self.path) + self.wal_bytes()
+
+    def free_bytes(self) -> int:
+        """Room that is left on the disk."""
+        return shutil.disk_usage(self.path.parent).free
 
     def wal_bytes(self) -> int:
         return _size(self.wal)

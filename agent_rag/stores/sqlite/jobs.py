@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from ...documents import DocumentSummary, VectorRecord
+from ...errors import StoreFullError, StoreLockedError
 from ...filters import FilterLike, matches
 from ..engine.merging import Name
 from ..engine.records import existing
@@ -17,16 +19,24 @@ from .writer import Transaction
 
 
 def merge(database: Database, name: str) -> None:
-    """Merge segments, in transactions of their own after the one that was acknowledged."""
-    while True:
-        with database.reading() as connection:
-            collection = Collection.load(connection, name)
-            if collection is None or not merging.due(connection, collection):
-                return
-        with database.writing() as connection:
-            transaction = Transaction(connection)
-            merging.merge_some(transaction, connection, name)
-            transaction.finish()
+    """Merge segments, in transactions of their own after the one that was acknowledged; what fails now, a later write
+    does."""
+    with suppress(StoreFullError, StoreLockedError):
+        while _merge_one(database, name):
+            pass
+
+
+def _merge_one(database: Database, name: str) -> bool:
+    """Whether one was due."""
+    with database.reading() as connection:
+        collection = Collection.load(connection, name)
+        if collection is None or not merging.due(connection, collection):
+            return False
+    with database.writing() as connection:
+        transaction = Transaction(connection)
+        merging.merge_some(transaction, connection, name)
+        transaction.finish()
+    return True
 
 
 def remove(database: Database, collection: str, names: Iterable[Name]) -> int:
@@ -44,12 +54,13 @@ def remove(database: Database, collection: str, names: Iterable[Name]) -> int:
 
 
 def remove_on_a_full_disk(database: Database, collection: str, names: Sequence[Name]) -> int:
-    """One document a transaction, each copied from the WAL into the file before the next one."""
+    """One document a transaction, so that the WAL grows within the room that is kept for that."""
     database.files.free_spare()
     removed = 0
     for name in names:
         removed += remove(database, collection, [name])
-        database.settle()
+        with suppress(StoreFullError):  # the next one may still find room
+            database.settle()
     return removed
 
 

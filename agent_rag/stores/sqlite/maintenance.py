@@ -24,7 +24,8 @@ T = TypeVar("T")
 
 _REBUILT_CHUNKS = 2_000
 """Chunks whose words are indexed anew in one transaction."""
-_VACUUM_PAGES = 200
+_VACUUM_PAGES = 50
+"""Freed at once on a full disk: the WAL grows by as much, within the room that is kept for that."""
 
 
 class CheckReport(BaseModel):
@@ -147,12 +148,13 @@ def compact(database: Database) -> CompactReport:
     before = database.files.bytes()
     with database.reading() as connection:
         names = check_collections(connection)
-    for name in names:
-        _compact_segments(database, name)
     try:
+        for name in names:
+            _compact_segments(database, name)
         with database.exclusively() as connection:
             connection.execute("vacuum")
     except StoreFullError:  # it needs the room of a copy
+        database.files.free_spare()
         with database.exclusively() as connection:
             _shrink_in_place(connection)
     settled = database.settle()
