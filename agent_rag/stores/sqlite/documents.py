@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -102,7 +102,7 @@ def with_ids(connection: sqlite3.Connection, collection: Collection, ids: Iterab
         ).fetchall()
     documents = sorted((Document(*row).checked() for row in found), key=lambda document: document.name)
     if absent := set(wanted) - {document.id for document in documents}:
-        check_totals(connection, collection, [*absent])
+        check_totals(connection, collection, lambda name: name[1] in absent)
     return documents
 
 
@@ -134,10 +134,12 @@ def at(connection: sqlite3.Connection, bases: Sequence[int]) -> list[Document]:
     return [Document(*row).checked() for row in rows]
 
 
-def check_totals(connection: sqlite3.Connection, collection: Collection, absent: Sequence[str] = ()) -> None:
+def check_totals(
+    connection: sqlite3.Connection, collection: Collection, absent: Callable[[Name], bool] | None = None
+) -> None:
     """
     Args:
-        absent: Ids that were not found by an index: they must not be in the table.
+        absent: Whether an index did not find a name: then it must not be in the table.
 
     Raises: StoreDamagedError: documents are missing, in the table or in the index of names.
     """
@@ -146,11 +148,10 @@ def check_totals(connection: sqlite3.Connection, collection: Collection, absent:
     ).fetchone()
     if (found, chunks) != (collection.documents, collection.chunks):
         raise totals_differ(collection, found, chunks)
-    if not absent:
+    if absent is None:
         return
-    wanted = set(absent)
-    ids = connection.execute("select scope, id from documents not indexed where c = ?", (collection.c,))
-    if hidden := [(scope, document_id) for scope, document_id in ids if document_id in wanted]:
+    names = connection.execute("select scope, id from documents not indexed where c = ?", (collection.c,))
+    if hidden := [name for name in names if absent(name)]:
         raise damaged(hidden)
 
 

@@ -281,8 +281,8 @@ class SQLiteStore(NativeStoreBase):
                 stored = existing(Collection.load(connection, collection), collection)
                 names = dict.fromkeys((key.scope, key.document_id) for key in keys)
                 found = {name: documents.by_name(connection, stored, name) for name in names}
-                if absent := [name[1] for name, document in found.items() if document is None]:
-                    documents.check_totals(connection, stored, absent)
+                if absent := {name for name, document in found.items() if document is None}:
+                    documents.check_totals(connection, stored, absent.__contains__)
                 wanted: dict[Name, list[int]] = {}
                 for key in keys:
                     wanted.setdefault((key.scope, key.document_id), []).append(key.chunk_index)
