@@ -96,7 +96,7 @@ async def prepare(path: Path) -> None:
 
 async def main(role: str, path: Path, seed: int, count: int) -> None:
     rng = random.Random(seed)
-    print("ready", flush=True)  # noqa: T201
+    print("ready", flush=True)
     if role == "prepare":
         await prepare(path)
     elif role == "maintain":

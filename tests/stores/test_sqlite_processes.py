@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,16 +24,31 @@ from tests.stores.sqlite_child import NAMES, prepare
 CHILD = Path(__file__).with_name("sqlite_child.py")
 
 
-def start(role: str, path: Path, seed: int, count: int) -> subprocess.Popen[str]:
-    command = [sys.executable, str(CHILD), role, str(path), str(seed), str(count)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+Start = Callable[[str, Path, int, int], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts children of a role; those that still run at the end are killed."""
+    children: list[subprocess.Popen[str]] = []
+
+    def run(role: str, path: Path, seed: int, count: int) -> subprocess.Popen[str]:
+        command = [sys.executable, str(CHILD), role, str(path), str(seed), str(count)]
+        children.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return children[-1]
+
+    yield run
+    for child in children:
+        if child.poll() is None:
+            child.kill()
+            child.communicate()
 
 
 def ended(child: subprocess.Popen[str]) -> list[list[str]]:
-    """Words of the lines that a child printed that ended well."""
+    """Words of the lines about writes that a child printed that ended well."""
     output, errors = child.communicate(timeout=300)
     assert child.returncode == 0, errors[-2_000:]
-    return [line.split() for line in output.splitlines()]
+    return [line.split() for line in output.splitlines() if line.startswith("wrote")]
 
 
 async def stored(path: Path) -> dict[str, tuple[int, int]]:
@@ -50,7 +66,7 @@ async def stored(path: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.slow
-async def test_four_writers_and_four_readers(tmp_path: Path) -> None:
+async def test_four_writers_and_four_readers(tmp_path: Path, start: Start) -> None:
     """4 processes replace documents of 1 to 3,000 chunks 100 times each while 4 read: no mixture, no absence, no error,
     and what is left is what was acknowledged last by one of the writers."""
     path = tmp_path / "store.db"
@@ -69,7 +85,7 @@ async def test_four_writers_and_four_readers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_kills_lose_nothing(tmp_path: Path) -> None:
+async def test_kills_lose_nothing(tmp_path: Path, start: Start) -> None:
     """100 times kill -9 of writers, of readers, and of a process that opens, closes, compacts and backs up: what was
     acknowledged is there, nothing is half, and every later open works."""
     path = tmp_path / "store.db"
@@ -112,7 +128,7 @@ async def test_kills_lose_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_writer_beside_a_long_ingest_waits_little(tmp_path: Path) -> None:
+async def test_a_writer_beside_a_long_ingest_waits_little(tmp_path: Path, start: Start) -> None:
     """The gaps between the transactions of another process are enough: the wait is a fraction of a second even here,
     where machines are shared (the figure is in benchmarks/results)."""
     path = tmp_path / "store.db"
