@@ -1,8 +1,8 @@
-"""What a Word document consists of, as its reader hands it on."""
+"""What a document of text consists of, as the reader of its format hands it on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -31,3 +31,14 @@ class Image:
 
 
 Block = Paragraph | Table | Image
+
+
+def cell_text(blocks: Iterable[Block]) -> str:
+    """Blocks as the text of one cell; a nested table is written with tabs."""
+    lines = []
+    for block in blocks:
+        if isinstance(block, Paragraph):
+            lines.append(block.text)
+        elif isinstance(block, Table):
+            lines += ["\t".join(cell.replace("\n", " ") for cell in row).rstrip() for row in block.rows]
+    return "\n".join(lines).strip()

@@ -92,18 +92,28 @@ def xlsx_sample() -> bytes:
 
 
 def ods_sample() -> bytes:
-    rows = "".join(
-        "<table:table-row>"
-        + "".join(f'<table:table-cell office:value-type="string"><text:p>{c}</text:p></table:table-cell>' for c in row)
-        + "</table:table-row>"
-        for row in TABLE
+    return ods_of(
+        "".join(
+            "<table:table-row>"
+            + "".join(
+                f'<table:table-cell office:value-type="string"><text:p>{c}</text:p></table:table-cell>' for c in row
+            )
+            + "</table:table-row>"
+            for row in TABLE
+        ),
+        name="Rain",
     )
+
+
+def ods_of(rows: str, *, name: str = "S") -> bytes:
+    """A workbook of one sheet."""
     names = " ".join(
         f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "table", "text")
     )
     content = (
-        f'<?xml version="1.0" encoding="UTF-8"?><office:document-content {names}><office:body><office:spreadsheet>'
-        f'<table:table table:name="Rain">{rows}</table:table></office:spreadsheet></office:body>'
+        f'<?xml version="1.0" encoding="UTF-8"?><office:document-content {names} '
+        'xmlns:dc="http://purl.org/dc/elements/1.1/"><office:body><office:spreadsheet>'
+        f'<table:table table:name="{name}">{rows}</table:table></office:spreadsheet></office:body>'
         "</office:document-content>"
     )
     kind = "application/vnd.oasis.opendocument.spreadsheet"

@@ -30,7 +30,7 @@ from agent_rag.testing.loop import longest_block
 from ..shared import needs_shared
 from .native_workbooks import ods_with_errors, xls_with_errors, xlsb_with_errors
 from .ooxml import case_file, part, saved, strict, xlsx
-from .samples import docx_sample, ods_sample, png_sample, xlsx_sample
+from .samples import docx_sample, ods_of, ods_sample, png_sample, xlsx_sample
 
 
 def sections(data: bytes, **options: object) -> list[Section]:
@@ -150,6 +150,22 @@ class TestValues:
         """Out of the calendar."""
         assert date_text("1e12", "date") == "1000000000000"
         assert DateFormats.kind_of('0.0" days"') is None
+
+    def test_merged_cells_can_name_each_row(self) -> None:
+        """An option; the first row of a group of rows carries them in any case."""
+        workbook = openpyxl.Workbook()
+        for row in (["Region", "City"], ["North", "Bodo"], [None, "Alta"], [None, "Hammerfest"], ["South", "Oslo"]):
+            workbook.active.append(row)
+        workbook.active.merge_cells("A2:A4")
+
+        assert rows(saved(workbook), repeat_merged=True)[1:] == [
+            ["North", "Bodo"], ["North", "Alta"], ["North", "Hammerfest"], ["South", "Oslo"],
+        ]  # fmt: skip
+        parts = sections(saved(workbook), separate_sheet=True, rows_per_section=2)
+        assert [part.text.splitlines()[3:] for part in parts] == [
+            ["| North | Bodo |", "|  | Alta |"],
+            ["| North | Hammerfest |", "| South | Oslo |"],
+        ]
 
     def test_merged_cells_have_their_value_once(self) -> None:
         """Also where a program left values below the merge."""
@@ -336,7 +352,7 @@ class TestSheets:
 
 
 class TestNativeFormats:
-    """.xls, .xlsb and .ods, through python-calamine."""
+    """.xls and .xlsb, through python-calamine, and .ods."""
 
     def test_an_xls_reads_like_an_xlsx(self) -> None:
         """Dates, whole numbers, truth values, hidden sheets, and the error cells that calamine leaves blank."""
@@ -355,8 +371,49 @@ class TestNativeFormats:
         assert rows(xlsb_with_errors()) == [["Oslo", "763"], ["#N/A", "#DIV/0!"]]
 
     def test_an_ods_keeps_its_error_cells(self) -> None:
-        """Also above the first cell that calamine sees."""
+        """As LibreOffice writes them."""
         assert rows(ods_with_errors())[:3] == [["#DIV/0!", ""], ["City", "Rain mm"], ["Oslo", "763"]]
+
+    def test_an_ods_is_read_cell_by_cell(self) -> None:
+        """White space between cells, repeated and covered cells, values by their type, comments."""
+        content = """
+          <table:table-row>
+            <table:table-cell office:value-type="float" office:value="13.0"><text:p>13,00</text:p></table:table-cell>
+            <table:table-cell office:value-type="date" office:date-value="2024-03-05T14:30:00"/>
+            <table:table-cell office:value-type="time" office:time-value="PT26H30M00S"/>
+            <table:table-cell office:value-type="boolean" office:boolean-value="true"/>
+            <table:table-cell office:value-type="float" office:value="0"><text:p>#DIV/0!</text:p></table:table-cell>
+          </table:table-row>
+          <table:table-row table:number-rows-repeated="1048000"><table:table-cell/></table:table-row>
+          <table:table-row>
+            <table:table-cell table:number-columns-repeated="2" office:value-type="string">
+              <office:annotation><dc:creator>Zoe</dc:creator><text:p>an audit</text:p></office:annotation>
+              <text:p>a<text:s text:c="2"/>b</text:p><text:p>c</text:p>
+            </table:table-cell>
+            <table:covered-table-cell><text:p>covered</text:p></table:covered-table-cell>
+          </table:table-row>"""
+
+        (section,) = sections(ods_of(content), separate_sheet=True)
+
+        assert section.text.splitlines() == [
+            "Sheet: S",
+            "| 13 | 2024-03-05 14:30:00 | 26:30:00 | TRUE | #DIV/0! |",
+            "| --- | --- | --- | --- | --- |",
+            "|  |  |  |  |  |",
+            "| a  b<br>c | a  b<br>c |  |  |  |",
+            "",
+            "Comments:",
+            "[A1048002] Zoe: an audit",
+        ]
+
+    def test_a_protected_xls_says_so(self) -> None:
+        """By its FilePass record."""
+        data = xls_with_errors()
+        start = data.index(b"\x85\x00")  # BoundSheet8 becomes FilePass
+        protected = data[:start] + b"\x2f\x00" + data[start + 2 :]
+
+        with pytest.raises(EncryptedFileError, match=r"a\.xlsx.*encrypted"):
+            sections(protected)
 
     def test_a_damaged_structure_costs_the_error_cells_only(self) -> None:
         """What calamine has read is given."""

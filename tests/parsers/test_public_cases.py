@@ -17,11 +17,6 @@ from agent_rag.parsers import ImageParser, ParserBase, PDFParser, PPTParser, Tex
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/cases"
 FOLDERS = [SHARED / "parse", SHARED / "parse_made"]
-_NOT_YET = {
-
-    "indented.ods", "dup_xmlid.odt", "error_float.ods", "comment.ods", "pwtest.xls",
-
-}  # fmt: skip
 
 pytestmark = pytest.mark.skipif(
     not FOLDERS[0].is_dir(), reason="put the folder `shared` beside the checkout to run this"
@@ -32,12 +27,6 @@ def _rows() -> list[dict[str, Any]]:
     files = [folder / "cases.jsonl" for folder in FOLDERS if folder.is_dir()]
     lines = [(file.parent, line) for file in files for line in file.read_text("utf-8").splitlines()]
     return [{**json.loads(line), "path": folder / "files" / json.loads(line)["file"]} for folder, line in lines]
-
-
-def _marked(case: dict[str, Any]) -> Any:
-    return pytest.param(
-        case, id=case["file"], marks=[pytest.mark.xfail(strict=True)] if case["file"] in _NOT_YET else []
-    )
 
 
 def _parser(case: dict[str, Any]) -> ParserBase:
@@ -84,7 +73,7 @@ def _check(case: dict[str, Any], sections: list[Section]) -> None:
         assert not any(section.text.strip() for section in sections)
 
 
-@pytest.mark.parametrize("case", [_marked(case) for case in _rows()])
+@pytest.mark.parametrize("case", _rows(), ids=lambda case: case["file"])
 async def test_a_public_file_reads_as_its_case_says(case: dict[str, Any]) -> None:
     """Text, places, counts, images, tables and errors are those that an independent tool confirmed."""
     started = time.monotonic()

@@ -11,12 +11,12 @@ from typing import Any
 from ...content import Base64Source, DataBlock
 from ...documents import Section
 from ...errors import EncryptedFileError, ParseError
-from ..blocks import Block, Image, Paragraph, Table
+from ..blocks import Block, Image, Paragraph, Table, cell_text
 from ..sniff import archive_kind
 from ..tables import PackedRows
-from .ooxml import Element, _image_type, check_archive, check_kind, forget
-from .word_document import cell_text
-from .word_inline import Line
+from .line import Line
+from .ooxml import Element, check_archive, check_kind, forget, image_type
+from .xml import xml_root, xml_stream
 
 _ODF = "urn:oasis:names:tc:opendocument:xmlns:"
 OFFICE, TEXT, TABLE, PRESENTATION = (f"{{{_ODF}{name}:1.0}}" for name in ("office", "text", "table", "presentation"))
@@ -24,7 +24,7 @@ DRAW, STYLE = f"{{{_ODF}drawing:1.0}}", f"{{{_ODF}style:1.0}}"
 SVG = f"{{{_ODF}svg-compatible:1.0}}"
 XLINK = "{http://www.w3.org/1999/xlink}"
 _MANIFEST = f"{{{_ODF}manifest:1.0}}"
-_DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"
+DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"
 
 _SKIPPED = frozenset(
     [f"{TEXT}{name}" for name in ("tracked-changes", "sequence-decls", "variable-decls", "user-field-decls")]
@@ -66,32 +66,21 @@ class OpenDocument:
     @property
     def title(self) -> str:
         meta = self.xml_or_none("meta.xml")
-        return "" if meta is None else " ".join((meta.findtext(f".//{_DUBLIN_CORE}title") or "").split())
+        return "" if meta is None else " ".join((meta.findtext(f".//{DUBLIN_CORE}title") or "").split())
 
     def xml_or_none(self, part: str) -> Element | None:
-        from lxml import etree
-
-        if part not in self:
-            return None
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
-        return etree.fromstring(self._zip.read(part), parser)
+        return xml_root(self._zip.read(part)) if part in self else None
 
     def stream(self, *tags: str) -> Iterator[Element]:
         """The elements of content.xml with these tags as they end, without holding the whole tree."""
-        from lxml import etree
-
         with self._zip.open("content.xml") as stream:
-            events = etree.iterparse(
-                stream, tag=tags, resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
-            )
-            for _, element in events:
-                yield element
+            yield from xml_stream(stream, *tags)
 
     def image(self, part: str, *, alt: str, **metadata: Any) -> Section:
         """An image part as a Section of its own."""
         if part not in self._images:
             data = self._zip.read(part)
-            kind = _image_type(data, "", part)
+            kind = image_type(data, "", part)
             self._images[part] = Base64Source(data=base64.b64encode(data).decode("ascii"), media_type=kind)
         source = self._images[part]
         block = DataBlock(source=source, name=posixpath.basename(part), caption=alt or None)

@@ -22,6 +22,7 @@ from ...content import Base64Source, DataBlock
 from ...documents import Section
 from ...errors import EncryptedFileError, ParseError, ParseLimitError, UnsupportedFormatError
 from .. import sniff
+from .xml import xml_root, xml_stream
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +89,6 @@ class Package:
         self._relationships: dict[str, dict[str, Relationship]] = {}
         self._content_types: tuple[dict[str, str], dict[str, str]] | None = None
         self._images: dict[str, Base64Source] = {}  # a file may show one image a million times
-        self._parser: Any = None
         self.strict = False
         self.strict = "_rels/.rels" in self and _STRICT_MARK in self.read("_rels/.rels")
         """Whether its parts are in the namespaces of ISO 29500 Strict."""
@@ -117,13 +117,7 @@ class Package:
 
     def parsed(self, data: bytes) -> Element:
         """The root element of XML that belongs to the package."""
-        from lxml import etree
-
-        if self._parser is None:
-            self._parser = etree.XMLParser(
-                resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
-            )
-        return etree.fromstring(data, self._parser)
+        return xml_root(data)
 
     def xml_or_none(self, part: str | None) -> Element | None:
         """The root element, or None when the package lacks the part."""
@@ -134,14 +128,8 @@ class Package:
 
         The caller calls `forget` on those that it has read.
         """
-        from lxml import etree
-
         with self._open(part) as stream:
-            events = etree.iterparse(
-                stream, tag=tags, resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
-            )
-            for _, element in events:
-                yield element
+            yield from xml_stream(stream, *tags)
 
     def relationships(self, part: str) -> dict[str, Relationship]:
         """Relationships of a part by id; those to parts that are missing are left out."""
@@ -165,7 +153,7 @@ class Package:
         """An image part as a Section of its own."""
         if part not in self._images:
             data = self.read(part)
-            media_type = _image_type(data, self.content_type(part), part)
+            media_type = image_type(data, self.content_type(part), part)
             self._images[part] = Base64Source(data=base64.b64encode(data).decode("ascii"), media_type=media_type)
         source = self._images[part]
         block = DataBlock(source=source, name=posixpath.basename(part), caption=alt or None)
@@ -291,7 +279,7 @@ def _transitional(xml: bytes) -> bytes:
     return _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006", xml) if _STRICT_MARK in xml else xml
 
 
-def _image_type(data: bytes, declared: str, part: str) -> str:
+def image_type(data: bytes, declared: str, part: str) -> str:
     detected = sniff.detect(data)
     if detected.certain == "magic":
         return detected.media_type

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ..blocks import Block, Image, Paragraph, Table
+from ..blocks import Block, Image, Paragraph, Table, cell_text
 from ..tables import TableFormat
+from .line import Line
 from .ooxml import MC, Element, Package, R, W, forget
-from .word_inline import InlineReader, Line
+from .word_inline import InlineReader
 from .word_styles import ListCounter, Styles
 
 _SKIPPED = frozenset(
@@ -231,17 +232,6 @@ def first_filled(branches: Iterable[list[Block]]) -> list[Block]:
 
 def _is_blank(block: Block) -> bool:
     return isinstance(block, Paragraph) and not block.text
-
-
-def cell_text(blocks: Iterable[Block]) -> str:
-    """Blocks as the text of one cell; a nested table is written with tabs."""
-    lines = []
-    for block in blocks:
-        if isinstance(block, Paragraph):
-            lines.append(block.text)
-        elif isinstance(block, Table):
-            lines += ["\t".join(cell.replace("\n", " ") for cell in row).rstrip() for row in block.rows]
-    return "\n".join(lines).strip()
 
 
 def _unwrapped(parent: Element, tag: str) -> Iterator[Element]:

@@ -1,4 +1,4 @@
-"""Workbooks that only python-calamine reads: .xls, .xlsb and .ods.
+"""Workbooks that only python-calamine reads: .xls and .xlsb.
 
 It allocates the whole rectangle of a sheet, so it runs in a worker with a memory limit. It leaves error cells blank;
 `_error_cells` fills them in.
@@ -11,8 +11,9 @@ import io
 from collections.abc import Iterator
 
 from ....errors import EncryptedFileError
+from ... import sniff
 from .cells import moment_text, number_text
-from .error_cells import ErrorCells, error_cells
+from .error_cells import ErrorCells, error_cells, is_protected_xls
 from .grid import Area, Grid, Limits
 from .workbook import Sheet
 from .xlsx import clean_text
@@ -20,7 +21,9 @@ from .xlsx import clean_text
 _Value = int | float | str | bool | dt.time | dt.date | dt.datetime | dt.timedelta
 
 
-def calamine_sheets(data: bytes, kind: str, limits: Limits, *, include_hidden: bool) -> Iterator[Sheet]:
+def calamine_sheets(
+    data: bytes, kind: str, limits: Limits, *, include_hidden: bool, repeat_merged: bool
+) -> Iterator[Sheet]:
     """The sheets of a workbook of one of `_sniff`'s types, in their order.
 
     Raises: EncryptedFileError; ParseLimitError: a sheet's rectangle is over the limits; calamine's own errors.
@@ -30,9 +33,11 @@ def calamine_sheets(data: bytes, kind: str, limits: Limits, *, include_hidden: b
     try:
         workbook = CalamineWorkbook.from_filelike(io.BytesIO(data))
     except PasswordError as error:
-        raise EncryptedFileError(
-            f"{limits.filename}: the file is encrypted with a password; save a copy without one"
-        ) from error
+        raise _encrypted(limits.filename) from error
+    except Exception:
+        if kind == sniff.XLS and is_protected_xls(data):
+            raise _encrypted(limits.filename) from None
+        raise
     errors = error_cells(data, kind, limits.filename)
     for index, entry in enumerate(workbook.sheets_metadata):
         hidden = entry.visible != SheetVisibleEnum.Visible
@@ -40,11 +45,16 @@ def calamine_sheets(data: bytes, kind: str, limits: Limits, *, include_hidden: b
             source = workbook.get_sheet_by_name(entry.name)
             grid = Grid(entry.name, limits)
             _fill(grid, source.start or (0, 0), source.iter_rows(), errors[index] if index < len(errors) else {})
-            grid.clear_merged(
+            merged = (
                 Area(top + 1, left + 1, bottom + 1, right + 1)
                 for (top, left), (bottom, right) in source.merged_cell_ranges or []
             )
+            grid.merge(merged, repeat=repeat_merged)
             yield Sheet(entry.name, hidden, grid)
+
+
+def _encrypted(filename: str) -> EncryptedFileError:
+    return EncryptedFileError(f"{filename}: the file is encrypted with a password; save a copy without one")
 
 
 def _fill(grid: Grid, start: tuple[int, int], rows: Iterator[list[_Value]], errors: ErrorCells) -> None:

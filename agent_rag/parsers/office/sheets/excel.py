@@ -1,4 +1,4 @@
-"""Spreadsheets: .xlsx and .xlsm, and through python-calamine .xls, .xlsb and .ods."""
+"""Spreadsheets: .xlsx, .xlsm and .ods, and through python-calamine .xls and .xlsb."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from ..ooxml import DEFAULT_MAX_INFLATED_BYTES, Package, check_archive
 from .grid import Limits, Row, Table, column_name
 from .workbook import Sheet
 
-_NATIVE = (sniff.XLS, sniff.XLSB, sniff.ODS)
-_ZIPPED = (sniff.XLSB, sniff.ODS)
+_NATIVE = (sniff.XLS, sniff.XLSB)
 
 
 class ExcelParser(FileParser):
@@ -42,14 +41,16 @@ class ExcelParser(FileParser):
         table_format: "markdown" or "json".
         include_hidden: Read hidden sheets.
         include_comments: Write cell comments below the table.
+        repeat_merged: Write the value of merged cells in each of their rows, not in the first only. The first row of a
+            group of rows carries it in any case.
         rows_per_section: Rows in a group; None keeps every sheet whole.
         max_rows: Bound on the filled rows of a sheet.
         max_columns: Bound on the column numbers.
         max_cells: Bound on the cells written for the whole workbook, empty ones included.
         max_inflated_bytes: Bound on the unpacked size.
         max_file_bytes: Bound on the file's size.
-        isolation: "process" reads .xls, .xlsb and .ods in a worker process, since a small file can make the native
-            reader end its process. .xlsx and .xlsm are always read in a thread.
+        isolation: "process" reads .xls and .xlsb in a worker process, since a small file can make the native reader
+            end its process. .xlsx, .xlsm and .ods are read in a thread where they are small.
 
     Raises: ValueError: `table_format` is unknown, or a number is below 1.
     """
@@ -62,6 +63,7 @@ class ExcelParser(FileParser):
         sniff.ODS,
     ]
     format_name: ClassVar[str] = "spreadsheet"
+    version: ClassVar[int] = 2
 
     def __init__(
         self,
@@ -73,6 +75,7 @@ class ExcelParser(FileParser):
         *,
         include_hidden: bool = True,
         include_comments: bool = True,
+        repeat_merged: bool = False,
         rows_per_section: int | None = 500,
         max_rows: int = 1_048_576,
         max_columns: int = 16_384,
@@ -92,6 +95,7 @@ class ExcelParser(FileParser):
         self.table_format: TableFormat = table_format
         self.include_hidden = include_hidden
         self.include_comments = include_comments
+        self.repeat_merged = repeat_merged
         self.rows_per_section = rows_per_section
         self.max_rows = max_rows
         self.max_columns = max_columns
@@ -126,6 +130,8 @@ class ExcelParser(FileParser):
         limits = Limits(self.max_rows, self.max_columns, self.max_cells, filename)
         if kind in _NATIVE:
             return self._native_sheets(data, kind, limits)
+        if kind == sniff.ODS:
+            return self._ods_sheets(data, limits)
         if kind in (sniff.XLSX, sniff.ENCRYPTED_OFFICE, "application/zip"):
             return self._xlsx_sheets(data, limits)
         raise UnsupportedFormatError(
@@ -143,6 +149,7 @@ class ExcelParser(FileParser):
             include_hidden=self.include_hidden,
             include_image=self.include_image,
             include_comments=self.include_comments,
+            repeat_merged=self.repeat_merged,
             table_format=self.table_format,
         )
         return reader.sheets()
@@ -150,9 +157,23 @@ class ExcelParser(FileParser):
     def _native_sheets(self, data: bytes, kind: str, limits: Limits) -> Iterator[Sheet]:
         from .calamine import calamine_sheets
 
-        if kind in _ZIPPED:
+        if kind == sniff.XLSB:
             check_archive(data, limits.filename, self.max_inflated_bytes)
-        return calamine_sheets(data, kind, limits, include_hidden=self.include_hidden)
+        hidden, repeat = self.include_hidden, self.repeat_merged
+        return calamine_sheets(data, kind, limits, include_hidden=hidden, repeat_merged=repeat)
+
+    def _ods_sheets(self, data: bytes, limits: Limits) -> Iterator[Sheet]:
+        from .ods import OdsReader, open_ods
+
+        reader = OdsReader(
+            open_ods(data, limits.filename, self.max_inflated_bytes),
+            limits,
+            include_hidden=self.include_hidden,
+            include_image=self.include_image,
+            include_comments=self.include_comments,
+            repeat_merged=self.repeat_merged,
+        )
+        return reader.sheets()
 
     def _merged(self, sheets: list[tuple[str, str]], filename: str) -> list[Section]:
         """The visible sheets in one Section, each under its name as a heading."""
@@ -174,7 +195,7 @@ class ExcelParser(FileParser):
             return self._section(sheet, text, sheet.remarks, filename, {}, self._places(table, table.rows))
         sections: list[Section] = []
         for start in range(1, len(table.rows), size):
-            group = table.rows[start : start + size]
+            group = table.group(start, start + size)
             remarks = sheet.remarks if start + size >= len(table.rows) else []
             text = self._table_text(table, table.rows[:1], group)
             numbers = f"{group[0].number}-{group[-1].number}"

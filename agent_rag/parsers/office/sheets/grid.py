@@ -74,6 +74,8 @@ class Grid:
     rows: list[Row] = field(default_factory=list)
     _columns: set[int] = field(default_factory=set)
     _last: tuple[int, ...] = ()
+    _tall: list[tuple[Area, str]] = field(default_factory=list)
+    """Merged ranges of several rows and their values."""
 
     def add(self, number: int, columns: Sequence[int], texts: list[str]) -> None:
         """Add the next row; one without cells is ignored."""
@@ -91,16 +93,30 @@ class Grid:
         self.rows.append(Row(number, found, texts))
         self.limits.check_rows(len(self.rows), self.sheet)
 
-    def clear_merged(self, areas: Iterable[Area]) -> None:
-        """Leave a merged range its first cell only; Excel shows no other, though files may hold them."""
+    def merge(self, areas: Iterable[Area], *, repeat: bool) -> None:
+        """Leave a merged range its first cell only; Excel shows no other, though files may hold them.
+
+        Args:
+            repeat: Write its value in each of its filled rows, in the first column.
+        """
         steps = 0
         for area in areas:
+            if area.bottom > area.top and (text := self._text_at(area.top, area.left)):
+                self._tall.append((area, text))
             for index in self._between(area.top, area.bottom):
                 steps += 1
                 self._clear(index, area)
             if steps > _MAX_MERGE_STEPS:
                 raise ParseLimitError(f"{self.limits.filename}: sheet {self.sheet!r} has too many merged cells")
+        if repeat:
+            self.rows = [carried(row, self._tall) for row in self.rows]
         self.rows = [row for row in self.rows if row.columns]
+
+    def _text_at(self, row: int, column: int) -> str:
+        for index in self._between(row, row):
+            found = self.rows[index]
+            return found.texts[found.columns.index(column)] if column in found.columns else ""
+        return ""
 
     def append(self, row: int, column: int, text: str) -> None:
         """Add ` (text)` to a filled cell that does not say it already."""
@@ -113,7 +129,7 @@ class Grid:
 
     def table(self) -> Table:
         """The rectangle to write. Raises: ParseLimitError: it has more cells than the limit."""
-        table = Table(self.rows, _positions(sorted(self._columns)))
+        table = Table(self.rows, _positions(sorted(self._columns)), self._tall)
         self.limits.take_cells(len(self.rows) * table.width, self.sheet)
         return table
 
@@ -133,10 +149,16 @@ class Grid:
 class Table:
     """The filled rows of a sheet as full rows of a table."""
 
-    def __init__(self, rows: list[Row], positions: dict[int, int]) -> None:
+    def __init__(self, rows: list[Row], positions: dict[int, int], tall: list[tuple[Area, str]]) -> None:
         self.rows = rows
+        self._tall = tall
         self._positions = positions
         self.width = max(positions.values(), default=-1) + 1
+
+    def group(self, start: int, end: int) -> list[Row]:
+        """Rows for a part of their own: the first one carries the merged cells that began above it."""
+        rows = self.rows[start:end]
+        return [carried(row, self._tall) for row in rows[:1]] + rows[1:]
 
     def full_rows(self, rows: Iterable[Row], *, coordinates: bool = False) -> Iterator[list[str]]:
         """Rows with all their cells; an empty one for each gap.
@@ -162,6 +184,18 @@ class Table:
                 yield 0
             previous = row.number
             yield row.number
+
+
+def carried(row: Row, tall: Iterable[tuple[Area, str]]) -> Row:
+    """The row with the values of the merged ranges that reach into it, where its cell is empty."""
+    cells = dict(zip(row.columns, row.texts, strict=True))
+    for area, text in tall:
+        if area.top < row.number <= area.bottom:
+            cells.setdefault(area.left, text)
+    if len(cells) == len(row.columns):
+        return row
+    columns = tuple(sorted(cells))
+    return Row(row.number, columns, [cells[column] for column in columns])
 
 
 def _positions(columns: list[int]) -> dict[int, int]:

@@ -31,6 +31,7 @@ class XlsxReader:
         include_hidden: Read hidden sheets.
         include_image: Read images.
         include_comments: Read cell comments.
+        repeat_merged: Write a merged cell's value in each of its rows.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class XlsxReader:
         include_hidden: bool,
         include_image: bool,
         include_comments: bool,
+        repeat_merged: bool,
         table_format: TableFormat,
     ) -> None:
         self._package = package
@@ -48,6 +50,7 @@ class XlsxReader:
         self._include_hidden = include_hidden
         self._include_image = include_image
         self._include_comments = include_comments
+        self._repeat_merged = repeat_merged
         self._table_format: TableFormat = table_format
         self._strings = list(self._shared_strings())
         self._kinds = self._style_kinds()
@@ -95,7 +98,7 @@ class XlsxReader:
             elif (found := area(element.get("ref", ""))) is not None:
                 (merged if element.tag == _MERGE else links).append((found, element.get(f"{R}id")))
         if merged:
-            grid.clear_merged(found for found, _ in merged)
+            grid.merge((found for found, _ in merged), repeat=self._repeat_merged)
         relationships = self._package.relationships(part)
         for found, relationship_id in links:
             link = relationships.get(relationship_id or "")
