@@ -26,6 +26,7 @@ import pytest
 from ..chunkers.base import ChunkerBase
 from ..content import Base64Source, DataBlock, TextBlock
 from ..documents import Chunk, Heading, Section, text_section
+from .concurrency import AT_ONCE, many_at_once
 
 _WORDS = (
     "a", "to", "word", "Hello", "sentence.", "Really?", "x" * 70, "e\u0301te\u0301", "Straße", "ﬁne", "今天下雨。",
@@ -85,6 +86,15 @@ class ChunkerContract:
 
         assert [chunk.chunk_index for chunk in chunks] == list(range(len(chunks)))
         assert {chunk.total_chunks for chunk in chunks} == {len(chunks)}
+
+    async def test_many_at_once_give_what_one_after_another_gives(self, chunker: ChunkerBase) -> None:
+        """80 texts at a time from four threads, a loop each, with one chunker."""
+        texts = [[random_section(seed, f"{seed}.txt")] for seed in range(AT_ONCE)]
+        alone = [await chunker.chunk(sections) for sections in texts]
+
+        together = await asyncio.to_thread(many_at_once, chunker.chunk, texts)
+
+        assert together == alone
 
     async def test_chunks_never_cross_sections(self, chunker: ChunkerBase) -> None:
         """A chunk holds the text, the source and the metadata of one section, and sections keep their order."""

@@ -12,6 +12,7 @@ class TestMyParser(ParserContract):
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import pytest
 from ..documents import Section, storable_metadata
 from ..errors import ParseError
 from ..parsers.base import ParserBase
+from .concurrency import AT_ONCE, many_at_once
 from .loop import longest_block
 
 _BLOCKED_S = 0.05
@@ -43,6 +45,12 @@ class ParserContract:
     def sample(self) -> tuple[bytes, str]:
         """Content and file name of a small honest file."""
         raise NotImplementedError("give the fixture `sample`")
+
+    @pytest.fixture
+    def samples(self, sample: tuple[bytes, str]) -> list[tuple[bytes, str]]:
+        """Files that are read at the same time; more than one makes a mix."""
+        data, name = sample
+        return [(data, name), (data, f"other-{name}")]
 
     async def test_gives_sections_that_carry_the_file_name(self, parser: ParserBase, sample: tuple[bytes, str]) -> None:
         """Every Section's source is the given name, and at least one has content."""
@@ -113,6 +121,17 @@ class ParserContract:
         stall = min([await longest_block(parser.parse(data, name)) for _ in range(3)])
 
         assert stall < _BLOCKED_S, f"the event loop stood still for {stall * 1000:.0f} ms"
+
+    async def test_many_at_once_give_what_one_after_another_gives(
+        self, parser: ParserBase, samples: list[tuple[bytes, str]]
+    ) -> None:
+        """80 files at a time from four threads, a loop each, with one parser."""
+        files = [samples[number % len(samples)] for number in range(AT_ONCE)]
+        alone = [await parser.parse(*file) for file in samples]
+
+        together = await asyncio.to_thread(many_at_once, lambda file: parser.parse(*file), files)
+
+        assert together == [alone[number % len(samples)] for number in range(AT_ONCE)]
 
     def test_names_its_types(self, parser: ParserBase) -> None:
         """Media types and endings are declared, endings with a dot and in lower case."""
