@@ -16,6 +16,7 @@ from ._symbols import Outline, embed_context
 from ._syntax_tree import syntax_tree
 from ._text import STRUCTURED_CHARACTERS, Piece, SizedChunker, SizeParameters
 from ._tree_cutter import TreeCutter
+from ._windows import Cutter
 
 
 class CodeChunker(SizedChunker):
@@ -40,7 +41,8 @@ class CodeChunker(SizedChunker):
     def split(self, section: Section) -> Iterator[Piece]:
         text = section.text
         starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-        for piece in self.pieces(text, section.source, self._language(section)):
+        cutter = self.cutter(find_end=line_end, find_start=line_start)
+        for piece in cut_code(text, section.source, self._language(section), cutter):
             first = bisect_right(starts, first_solid(text, piece.start, piece.end))
             last = bisect_right(starts, piece.start + len(text[piece.start : piece.end].rstrip()) - 1)
             path = None if section.headings or piece.heading_path is None else piece.heading_path
@@ -49,23 +51,27 @@ class CodeChunker(SizedChunker):
                 heading_path=None if path is None else [*section.heading_path, *path],
             )
 
-    def pieces(self, text: str, source: str, language: str | None) -> Iterator[Piece]:
-        """Cut `text`, which is in `language` (None: at lines)."""
-        cutter = self.cutter(find_end=line_end, find_start=line_start)
-        tree = syntax_tree(text, language) if language is not None else None
-        if tree is None:
-            yield from (Piece(start, end) for start, end in cutter.cut(text))
-            return
-        divided = TreeCutter(tree, cutter)
-        outline = Outline(tree, source)
-        for start, end in divided.cut():
-            solid = first_solid(text, start, end)
-            stop = start + len(text[start:end].rstrip())
-            if solid < stop:
-                place = outline.place(solid, stop, divided.items.get(start))
-                yield Piece(start, end, heading_path=place.path, embed_context=embed_context(place))
-
     def _language(self, section: Section) -> str | None:
         told = section.metadata.get("language") or section.metadata.get("format")
         named = language_named(told) if isinstance(told, str) else None
         return named or language_of(section.source, section.text)
+
+
+def cut_code(text: str, source: str, language: str | None, cutter: Cutter) -> Iterator[Piece]:
+    """Pieces of code with their symbols; cut by `cutter` alone where there is no grammar for `language`.
+
+    Args:
+        source: Path of the file, for the name of its module; "" for code inside a text.
+    """
+    tree = syntax_tree(text, language) if language is not None else None
+    if tree is None:
+        yield from (Piece(start, end) for start, end in cutter.cut(text))
+        return
+    divided = TreeCutter(tree, cutter)
+    outline = Outline(tree, source)
+    for start, end in divided.cut():
+        solid = first_solid(text, start, end)
+        stop = start + len(text[start:end].rstrip())
+        if solid < stop:
+            place = outline.place(solid, stop, divided.items.get(start))
+            yield Piece(start, end, heading_path=place.path, embed_context=embed_context(place) or None)

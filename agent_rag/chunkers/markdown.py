@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
+from .._util.languages import language_named
 from .._util.markdown import Block, Markdown, cells_of, headings_in, rows_of, table_blocks, table_of
 from ..documents import Heading, Section
 from ..places import LineNumbers
 from ._boundaries import first_solid, line_end, line_start
 from ._text import STRUCTURED_CHARACTERS, HeadingPaths, Piece, SizedChunker, SizeParameters
 from ._windows import Cutter, largest_fit
+from .code import cut_code
 
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 
@@ -22,9 +24,8 @@ class MarkdownChunker(SizedChunker):
     Each heading starts a chunk; one without text of its own shares the chunk of the sub-heading below it, so that no
     heading stands at a chunk's end. Fenced code, tables, lists and quotes stay whole up to `chunk_size`. A larger table
     is split by rows: its second and later parts repeat the header (their span is None), and ``metadata["rows"]`` gives
-    the first and last body row, from 1. Larger code is split at lines, each part in the fence
-    with its language (their span is None, too), a larger list at its items, prose as in
-    `RecursiveChunker`. Only prose is repeated as overlap, and never across a heading.
+    the first and last body row, from 1. Larger code is split as by `CodeChunker`, each part in the fence with its
+    language (their span is None, too), a larger list at its items, prose as in `RecursiveChunker`. Only prose is repeated as overlap, and never across a heading.
 
     The heading path is that of the Section's headings, or of those found in the text where the Section has none.
     """
@@ -151,7 +152,7 @@ class _Packer:
                 self.start, self.end = span  # The last part stays open for the blocks that follow.
 
     def _divide_fence(self, block: Block) -> bool:
-        """Cut code at lines, each part in a fence of its own; False where the fence takes too much room."""
+        """Cut code as `CodeChunker` does, each part in a fence of its own; False where the fence takes too much."""
         opening_end = self.text.find("\n", block.start, block.stop) + 1
         fence = _FENCE.search(self.text, block.start, opening_end)
         if fence is None:
@@ -172,9 +173,12 @@ class _Packer:
             line_start,
         )
         self.start = self.end = -1
-        for start, end in cutter.cut(self.text, opening_end, body_end):
+        info = opening[fence.end() - block.start :].split()
+        language = language_named(info[0].strip("{}.")) if info else None
+        for part in cut_code(self.text[opening_end:body_end], "", language, cutter):
+            start, end = opening_end + part.start, opening_end + part.end
             body = self.text[start:end].rstrip("\r\n")
-            self._piece(start, end, head + opening + body + closing)
+            self._piece(start, end, head + opening + body + closing, symbols=part)
             head = ""
         return True
 
@@ -285,6 +289,16 @@ class _Packer:
     def _table_piece(self, rows: list[tuple[int, int]], first: int, end: int, text: str) -> None:
         self._piece(rows[first][0], rows[end - 1][1], text, [first + 1, end])
 
-    def _piece(self, start: int, end: int, text: str | None = None, rows: list[int] | None = None) -> None:
+    def _piece(
+        self,
+        start: int,
+        end: int,
+        text: str | None = None,
+        rows: list[int] | None = None,
+        symbols: Piece | None = None,
+    ) -> None:
         path = self.paths.at(max(first_solid(self.text, start, end), self.path_from))
-        self.pieces.append(Piece(start, end, text, {"rows": rows} if rows else None, path))
+        context = None
+        if symbols is not None:
+            path, context = [*path, *(symbols.heading_path or [])], symbols.embed_context
+        self.pieces.append(Piece(start, end, text, {"rows": rows} if rows else None, path, context))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent_rag.chunkers import MarkdownChunker
+from agent_rag.chunkers._grammars import grammar_of
 from agent_rag.documents import Chunk, Heading, text_section
 
 
@@ -182,3 +183,15 @@ async def test_a_deeply_nested_list_takes_no_quadratic_time() -> None:
     assert time.process_time() - started < 8
     joined = "".join(chunk.text for chunk in chunks)
     assert all(f"item{level}" in joined for level in range(0, 800, 50))
+
+
+@pytest.mark.skipif(grammar_of("python") is None, reason="pip install 'agent-rag-middleware[code]' to run this")
+async def test_code_in_a_fence_is_cut_at_its_functions() -> None:
+    """Each part is in the fence, holds whole functions, and its path ends with the function."""
+    function = "def f{0}(a):\n    b = a + {0}\n    return b\n\n\n"
+    text = "# Use\n\n```python\n" + "".join(function.format(n) for n in range(4)) + "```\n"
+
+    chunks = await MarkdownChunker(chunk_size=75, overlap=0).chunk([text_section(text, "a.md", format="markdown")])
+
+    assert [chunk.heading_path for chunk in chunks[1:]] == [["Use", f"f{n}"] for n in range(1, 4)]
+    assert chunks[1].text == "```python\ndef f1(a):\n    b = a + 1\n    return b\n```"
