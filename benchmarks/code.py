@@ -61,7 +61,7 @@ def cut(name: str, text: str, language: str) -> list[Chunk]:
 
 def wholeness(files: Sequence[tuple[str, str]], language: str) -> dict[str, Any]:
     """Shares of functions that fit the size and are whole in one chunk, and what the chunks are like."""
-    fitting = whole = fitting_lead = whole_lead = begun = mid_line = over = small = count = size = 0
+    fitting = whole = fitting_lead = whole_lead = mid_line = over = small = count = size = 0
     seconds = 0.0
     for name, text in files:
         started = time.process_time()
@@ -92,7 +92,8 @@ def wholeness(files: Sequence[tuple[str, str]], language: str) -> dict[str, Any]
     return {
         "files": len(files), "functions": fitting, "whole": whole / max(fitting, 1),
         "whole_with_lead": whole_lead / max(fitting_lead, 1), "begin_mid_line": mid_line / max(count, 1), "over": over,
-        "under_100": small / max(count, 1), "mean": size / max(count, 1), "mb_per_cpu_s": size / 1e6 / max(seconds, 1e-9),
+        "under_100": small / max(count, 1), "mean": size / max(count, 1),
+        "mb_per_cpu_s": size / 1e6 / max(seconds, 1e-9),
     }  # fmt: skip
 
 

@@ -97,7 +97,7 @@ class Outline:
 
 def module_of(source: str, language: str, text: str) -> str | None:
     """How the language would name the file: its package, its dotted path, else its path without the ending."""
-    if language in _NOT_MODULES:
+    if language in _NOT_MODULES or not PurePath(source).name:
         return None
     if language in _WITH_PACKAGE:
         found = _PACKAGE.search(text[:20_000])

@@ -25,7 +25,8 @@ class MarkdownChunker(SizedChunker):
     heading stands at a chunk's end. Fenced code, tables, lists and quotes stay whole up to `chunk_size`. A larger table
     is split by rows: its second and later parts repeat the header (their span is None), and ``metadata["rows"]`` gives
     the first and last body row, from 1. Larger code is split as by `CodeChunker`, each part in the fence with its
-    language (their span is None, too), a larger list at its items, prose as in `RecursiveChunker`. Only prose is repeated as overlap, and never across a heading.
+    language (their span is None, too), a larger list at its items, prose as in `RecursiveChunker`. Only prose is
+    repeated as overlap, and never across a heading.
 
     The heading path is that of the Section's headings, or of those found in the text where the Section has none.
     """
