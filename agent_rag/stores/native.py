@@ -42,20 +42,15 @@ class NativeStoreBase(VectorStoreBase):
         Of two concurrent inserts into one document the last one wins, without the chunks of the other one.
         """
         info = existing(await self.collection_info(collection), collection)
-        prepared = await asyncio.to_thread(prepare_records, collection, info.dimensions, records)
-        new = by_name(prepared.records)
+        new = await asyncio.to_thread(lambda: by_name(prepare_records(collection, info.dimensions, records).records))
         if not new:
             return
-        found = await self.list_documents(collection, document_ids=sorted({name[1] for name in new}))
-        stored = {(summary.scope, summary.document_id): summary for summary in found}
-        for scope in sorted({name[0] for name in new}):
-            documents = [
-                merged(own, stored.get(name), await self._all_chunks(collection, name) if name in stored else [])
-                for name, own in new.items()
-                if name[0] == scope
-            ]
-            chunks = [record for _, own in documents for record in own]
-            await self.replace(collection, [summary for summary, _ in documents], chunks, scope=scope)
+        found = await self.list_documents(collection, document_ids=sorted({document_id for _, document_id in new}))
+        stored = {name: summary for summary in found if (name := (summary.scope, summary.document_id)) in new}
+        before = {name: await self._all_chunks(collection, name) for name in stored}
+        for scope in sorted({scope for scope, _ in new}):
+            summaries, chunks = await asyncio.to_thread(merged, scope, new, stored, before)
+            await self.replace(collection, summaries, chunks, scope=scope)
 
     async def _all_chunks(self, collection: str, name: Name) -> list[VectorRecord]:
         scope, document_id = name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...documents import DocumentSummary, VectorRecord
@@ -20,25 +20,36 @@ def by_name(records: Iterable[VectorRecord]) -> dict[Name, list[VectorRecord]]:
 
 
 def merged(
-    records: Sequence[VectorRecord], stored: DocumentSummary | None, before: Sequence[VectorRecord]
-) -> tuple[DocumentSummary, list[VectorRecord]]:
-    """A document after an insert.
-
-    A document that was only inserted is described by its chunk with the lowest index. A summary that says something
-    else came with `replace`, and stays.
+    scope: str,
+    new: Mapping[Name, Sequence[VectorRecord]],
+    stored: Mapping[Name, DocumentSummary],
+    before: Mapping[Name, Sequence[VectorRecord]],
+) -> tuple[list[DocumentSummary], list[VectorRecord]]:
+    """The documents of one scope after an insert.
 
     Args:
-        records: What is inserted into one document, each chunk once.
-        stored: Its summary; None for a new document.
-        before: Its records, with their vectors.
+        new: What is inserted into each document, each chunk once.
+        stored: Summaries of those that are there.
+        before: Their records, with vectors.
 
-    Returns: Its summary and all its records; of two with one chunk index the inserted one.
+    Returns: Their summaries and all their records; of two with one chunk index the inserted one.
     """
+    documents = [
+        _merged(records, stored.get(name), before.get(name, ())) for name, records in new.items() if name[0] == scope
+    ]
+    return [summary for summary, _ in documents], [record for _, records in documents for record in records]
+
+
+def _merged(
+    records: Sequence[VectorRecord], stored: DocumentSummary | None, before: Sequence[VectorRecord]
+) -> tuple[DocumentSummary, list[VectorRecord]]:
+    """A document that was only inserted is described by its chunk with the lowest index. A summary that says something
+    else came with `replace`, and stays."""
     chunks = {record.chunk.chunk_index: record for record in (*before, *records)}
     summary = _described([*chunks.values()])
     if stored is not None and (not before or _facts(stored) != _facts(_described(before))):
         summary = stored
-    return summary.model_copy(update={"chunk_count": len(chunks)}), list(chunks.values())
+    return summary, list(chunks.values())
 
 
 def _described(records: Sequence[VectorRecord]) -> DocumentSummary:

@@ -75,15 +75,6 @@ def of_terms(
     return [*(indices[place] for place in places), *indices[-2:]], [*(values[place] for place in places), *values[-2:]]
 
 
-def term_counts(indices: Sequence[int]) -> dict[int, int]:
-    """Term -> number of times it occurs among the indices of sparse vectors."""
-    terms, counts = np.unique(np.array(indices, np.uint32), return_counts=True)
-    found = dict(zip(terms.tolist(), counts.tolist(), strict=True))
-    for marker in (_LENGTH, _AVERAGE):
-        found.pop(marker, None)
-    return found
-
-
 class Postings:
     """Terms of several points: `point`, `term` and `frequency` side by side, and `lengths` by point."""
 
@@ -110,11 +101,6 @@ class Postings:
         at = ids == dimension
         found[points[at]] = weights[at]
         return found
-
-    def frequencies_by_term(self) -> dict[int, int]:
-        """Term -> number of points that have it."""
-        terms, counts = np.unique(self.term, return_counts=True)
-        return dict(zip(terms.tolist(), counts.tolist(), strict=True))
 
     def bm25(self, query: Mapping[int, float], average: float) -> list[float]:
         """Scores by point.

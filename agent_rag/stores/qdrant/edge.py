@@ -5,18 +5,16 @@
     <path>/lock                        held while the store is open
     <path>/<collection>/collection.json
     <path>/<collection>/shard/         points and write-ahead log
+    <path>/making-..., dropped-...     a collection that is being made or removed
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 import uuid
 import weakref
@@ -27,23 +25,25 @@ from types import ModuleType
 from typing import TypeVar
 
 from ...documents import ChunkKey, VectorRecord, VectorSearchResult
-from ...errors import MissingExtraError, StoreError, StoreLockedError
+from ...errors import MissingExtraError, StoreDamagedError, StoreError, StoreLockedError
 from ...filters import FilterLike
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
-from ..engine.prepared import PreparedDocument, prepare_write
+from ..engine.prepared import prepare_write
 from ..engine.records import Checked, closed_store, existing
 from ..engine.store import Answer, settled
-from ..rows.worker import Busy, Closing, Steps, Worker, run_out
+from ..rows.worker import Closing, Steps, Worker
 from ..versions.heads import Name
-from .edge_schema import CollectionFile
+from .edge_schema import CollectionFile, folder_name
 from .folder_lock import FolderLock
+from .optimizer import optimize
+from .room import check_room
 from .shard import Shard
 from .writer import ShardWriter
 
 T = TypeVar("T")
 
 logger = logging.getLogger("agent_rag")
-_OPTIMIZE = "import sys, qdrant_edge as e; s = e.EdgeShard.load(sys.argv[1]); s.optimize(); s.close()"
+_UNFINISHED = re.compile(r"(making|dropped)-[0-9a-f]{32}")
 
 
 def load_edge() -> ModuleType:
@@ -61,21 +61,18 @@ def load_edge() -> ModuleType:
 class EdgeEngine:
     """Collections in a folder, or in a temporary one that lives as long as this object."""
 
-    def __init__(self, owner: object, path: Path | None, distance: str, *, keyword: bool, cache_bytes: int) -> None:
+    def __init__(self, owner: object, path: Path | None, distance: str, *, keyword: bool) -> None:
         self._owner = owner
         self._edge = load_edge()
         self._path = path
         self._distance = distance
         self._keyword = keyword
-        self._cache_bytes = cache_bytes
         self._folder = Path()
         self._temporary: Path | None = None
         self._lock: FolderLock | None = None
         self._worker: Worker | None = None
         self._closing = Closing()
         self._shards: dict[str, tuple[Shard, ShardWriter]] = {}
-        self._filling: set[str] = set()
-        """Collections whose vectors are being read into memory."""
 
     @property
     def is_open(self) -> bool:
@@ -100,7 +97,7 @@ class EdgeEngine:
         self._lock = lock
         self._worker = Worker("agent-rag-qdrant-edge")
         try:
-            await self._read(self._remove_unfinished)
+            await self._read(None, self._remove_unfinished)
         except BaseException:
             await self.close()
             raise
@@ -115,27 +112,32 @@ class EdgeEngine:
     def _close(self, worker: Worker) -> None:
         worker.stop()
         try:
-            for shard, _ in self._shards.values():
-                shard.close()
+            with contextlib.ExitStack() as closing:
+                for name, (shard, _) in self._shards.items():
+                    closing.callback(self._close_shard, name, shard)
         finally:
             self._shards = {}
             if self._lock is not None:
                 self._lock.release()
 
+    def _close_shard(self, name: str, shard: Shard) -> None:
+        with self._errors(name):
+            shard.close()
+
     # --- collections ---
 
     async def create(self, name: str, dimensions: int, fingerprint: str | None) -> CollectionInfo:
-        return await self._write(lambda: self._create(name, dimensions, fingerprint))
+        return await self._write(name, lambda: self._create(name, dimensions, fingerprint))
 
     async def drop(self, name: str) -> None:
-        await self._write(lambda: self._drop(name))
+        await self._write(name, lambda: self._drop(name))
 
     async def info(self, name: str) -> CollectionInfo | None:
-        info = await self._read(lambda: self._info(name))
+        info = await self._read(name, lambda: self._info(name))
         return None if info is None else info.public()
 
     async def names(self) -> list[str]:
-        return await self._read(lambda: sorted(info.name for _, info in self._stored()))
+        return await self._read(None, lambda: sorted(self._stored_names()))
 
     async def compact(self, name: str) -> int:
         """Opening did it."""
@@ -143,22 +145,26 @@ class EdgeEngine:
 
     async def optimize(self, name: str) -> None:
         """Merge segments and build the graph of large collections, in a child process; all other calls wait."""
-        await self._write(lambda: self._optimize(name))
+        await self._write(name, lambda: self._optimize(name))
 
     def _create(self, name: str, dimensions: int, fingerprint: str | None) -> Steps[CollectionInfo]:
         folder = self._folder / folder_name(name)
         info = self._info(name)
         if info is None:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
             info = CollectionFile(
                 name=name,
                 dimensions=dimensions,
                 fingerprint=fingerprint,
                 distance=self._distance,
                 keyword=self._keyword,
+                chunk_count=0,
+                has_idf=True,
             )
-            Shard.create(self._edge, folder, info)
+            check_room(self._folder)
+            new = self._folder / f"making-{uuid.uuid4().hex}"
+            new.mkdir()
+            Shard.create(self._edge, new, info)
+            new.rename(folder)
             yield
             self._opened(name)
         elif fingerprint and info.fingerprint is None:
@@ -167,13 +173,14 @@ class EdgeEngine:
         return info.public()
 
     def _drop(self, name: str) -> Steps[None]:
+        """Also a collection that is damaged."""
         yield from ()
-        if self._info(name) is None:
+        folder = self._folder / folder_name(name)
+        if not folder.is_dir():
             return
         shard = self._shards.pop(name, None)
         if shard is not None:
-            shard[0].close()
-        folder = self._folder / folder_name(name)
+            shard[0].engine.close()
         # Renamed first: a crash in between leaves the whole collection or none.
         trash = folder.with_name(f"dropped-{uuid.uuid4().hex}")
         folder.rename(trash)
@@ -182,50 +189,51 @@ class EdgeEngine:
     def _optimize(self, name: str) -> Steps[None]:
         yield from ()
         shard, _ = self._opened(name)
-        shard.engine.close()
+        check_room(self._folder)
+        shard.close()
         try:
-            done = subprocess.run(
-                [sys.executable, "-c", _OPTIMIZE, str(shard.folder / "shard")], capture_output=True, text=True
-            )
+            failed = optimize(shard.folder / "shard", self._lock.descriptor if self._lock is not None else None)
         finally:
             shard.reopen()
-        if done.returncode:
-            raise StoreError(f"optimizing collection {name!r} failed: {done.stderr.strip()[-500:]}")
+        if failed:
+            raise StoreError(f"optimizing collection {name!r} failed: {failed}")
 
     def _info(self, name: str) -> CollectionFile | None:
+        """Raises: StoreDamagedError: what is stored of it cannot be read."""
         if name in self._shards:
             return self._shards[name][0].info
         return CollectionFile.load(self._folder / folder_name(name))
 
-    def _stored(self) -> Iterator[tuple[Path, CollectionFile]]:
-        for folder in self._folder.iterdir():
-            if folder.is_dir() and (info := CollectionFile.load(folder)) is not None:
-                yield folder, info
+    def _stored_names(self) -> Iterator[str]:
+        for folder in self._folder.glob("c-*"):
+            try:
+                info = CollectionFile.load(folder)
+            except StoreDamagedError as error:
+                logger.warning("a collection is left out: %s", error)
+            else:
+                if info is not None:
+                    yield info.name
 
     def _remove_unfinished(self) -> None:
-        kept = {folder for folder, _ in self._stored()}
+        """What `_create` and `_drop` left when they were killed."""
         for folder in self._folder.iterdir():
-            unfinished = folder.name.startswith("c-") and folder not in kept and (folder / "shard").is_dir()
-            if unfinished or folder.name.startswith("dropped-"):
+            if _UNFINISHED.fullmatch(folder.name):
                 shutil.rmtree(folder)
 
     def _opened(self, name: str) -> tuple[Shard, ShardWriter]:
         opened = self._shards.get(name)
         if opened is None:
             info = existing(self._info(name), name)
-            shard = Shard(self._edge, self._folder / folder_name(name), info, cache_bytes=self._cache_bytes)
+            shard = Shard(self._edge, self._folder / folder_name(name), info)
             opened = self._shards[name] = shard, ShardWriter(shard)
         return opened
 
     # --- records ---
 
     async def replace(self, name: str, checked: Checked) -> int:
-        documents = await self._prepared(name, checked)
+        info = existing(await self._read(name, lambda: self._info(name)), name)
+        documents = await prepare_write(info, checked, keyword=info.keyword)
         return await self._change(name, lambda _, writer: writer.replace(documents))
-
-    async def _prepared(self, name: str, checked: Checked) -> list[PreparedDocument]:
-        info = existing(await self._read(lambda: self._info(name)), name)
-        return await prepare_write(info, checked, keyword=info.keyword)
 
     async def delete(
         self, name: str, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None
@@ -238,54 +246,13 @@ class EdgeEngine:
                 names = shard.names_matching(found, metadata_filter)
             return names, (yield from writer.delete(names))
 
-        opened = self._shards.get(name)
-        if opened is not None and document_ids is not None and opened[0].deletes_fast(document_ids):
-            with contextlib.suppress(Busy), self._errors():
-                done = self._running().now(lambda: run_out(steps(*self._opened(name))))
-                await asyncio.sleep(0)
-                return done
         return await self._change(name, steps)
 
     async def retrieve(self, name: str, request: RetrieveRequest) -> list[VectorSearchResult]:
-        """A fast search runs in the calling thread where nothing else is running or queued.
-
-        The engine holds the interpreter lock while it searches, so the loop would stand still all the same.
-        """
-        opened = self._shards.get(name)
-        if opened is not None and opened[0].answers_fast(request):
-            with contextlib.suppress(Busy), self._errors():
-                found = self._running().now(lambda: self._opened(name)[0].retrieve(request))
-                self._fill_cache(name)
-                await asyncio.sleep(0)
-                return found
-        found = await self.read(name, lambda shard: shard.retrieve(request))
-        self._fill_cache(name)
-        return found
-
-    def _fill_cache(self, name: str) -> None:
-        """Where it pays, begin to read the vectors into memory: a page at a time, between other calls."""
-        if name in self._filling or not (name in self._shards and self._shards[name][0].wants_cache):
-            return
-        self._filling.add(name)
-
-        def page() -> Steps[None]:
-            yield from ()
-            shard = self._shards.get(name)
-            worker = self._worker
-            if worker is None or shard is None or not shard[0].wants_cache:
-                self._filling.discard(name)
-                return
-            try:
-                shard[0].fill_cache()
-            except Exception:  # searches go on without it, and meet the same error where it matters
-                logger.warning("cannot read the vectors of collection %r into memory", name, exc_info=True)
-                return
-            worker.write(page())
-
-        self._running().write(page())
+        return await self.read(name, lambda shard: shard.retrieve(request))
 
     async def read(self, name: str, job: Callable[[Shard], Answer[T]]) -> T:
-        return await settled(await self._read(lambda: job(self._opened(name)[0])))
+        return await settled(await self._read(name, lambda: job(self._opened(name)[0])))
 
     async def iterate(
         self, name: str, metadata_filter: FilterLike | None, batch_size: int
@@ -321,39 +288,42 @@ class EdgeEngine:
         def run() -> Steps[T]:
             return (yield from steps(*self._opened(name)))
 
-        return await self._write(run)
+        return await self._write(name, run)
 
-    async def _read(self, job: Callable[[], T]) -> T:
-        with self._errors():
-            return await asyncio.wrap_future(self._running().read(job))
+    async def _read(self, name: str | None, job: Callable[[], T]) -> T:
+        def run() -> T:
+            with self._errors(name):
+                return job()
 
-    async def _write(self, steps: Callable[[], Steps[T]]) -> T:
-        with self._errors():
-            return await asyncio.wrap_future(self._running().write(steps()))
+        return await asyncio.wrap_future(self._running().read(run))
+
+    async def _write(self, name: str, steps: Callable[[], Steps[T]]) -> T:
+        def run() -> Steps[T]:
+            with self._errors(name):
+                return (yield from steps())
+
+        return await asyncio.wrap_future(self._running().write(run()))
 
     @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        """The engine raises plain Exceptions."""
+    def _errors(self, name: str | None) -> Iterator[None]:
+        """The engine raises plain Exceptions, and what Rust calls a panic, which is no Exception."""
         try:
             yield
-        except Exception as error:
+        except BaseException as error:
+            where = f"collection {name!r} in {self._folder}"
+            if type(error).__name__ == "PanicException":
+                self._shards.pop(name or "", None)  # loaded anew by the next call
+                raise StoreDamagedError(
+                    f"qdrant-edge gave up on {where}: {error}. If that comes again, restore the folder from a copy, "
+                    "or delete the collection and ingest it again; the other collections can be used"
+                ) from error
             if type(error) is not Exception:
                 raise
             if "WouldBlock" in str(error):
-                raise StoreLockedError(
-                    f"a collection in {self._folder} is in use by another program; close it"
-                ) from error
-            raise StoreError(f"qdrant-edge failed in {self._folder}: {error}") from error
+                raise StoreLockedError(f"{where} is in use by another program; close it") from error
+            raise StoreError(f"qdrant-edge failed in {where}: {error}") from error
 
     def _running(self) -> Worker:
         if self._worker is None:
             raise closed_store(self._owner)
         return self._worker
-
-
-def folder_name(name: str) -> str:
-    """A folder name for any collection name, equal for equal names only, also where case does not count."""
-    safe = re.sub(r"[^a-z0-9_.-]", lambda found: f"%{ord(found[0]):x}.", name)
-    if len(safe) > 150:
-        safe = f"{safe[:100]}%{hashlib.sha256(name.encode()).hexdigest()}"
-    return f"c-{safe}"

@@ -25,7 +25,8 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._descriptor: int | None = None
+        self.descriptor: int | None = None
+        """Of the lock file, while it is held."""
 
     def acquire(self) -> None:
         """Raises: StoreLockedError: someone else holds it."""
@@ -38,10 +39,10 @@ class FolderLock:
                 f"{self._folder} is in use by another store object, in this process or another one; share that "
                 "object, close it first, or run a Qdrant server and use QdrantStore(url=...)"
             ) from error
-        self._descriptor = descriptor
+        self.descriptor = descriptor
 
     def release(self) -> None:
         """Harmless when it is not held."""
-        descriptor, self._descriptor = self._descriptor, None
+        descriptor, self.descriptor = self.descriptor, None
         if descriptor is not None:
             os.close(descriptor)

@@ -2,25 +2,23 @@
 
 A chunk's point id is its document's number and its index; the number is new with each version of a document. The
 head, written in the same operation as the last chunks, names the number that counts, so one record of the write-ahead
-log publishes a version. While a version takes several operations its number is hidden from reads; numbers that no
-head names, left by a crash, are removed when the shard is opened.
+log publishes a version. While a version takes several operations its number is hidden from reads. After a crash,
+opening removes the version that was being written and those that a head says it took the place of.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
+from ...errors import ConfigurationError, StoreDamagedError
 from ...filters import FilterLike, matches
 from ...filters.plan import plan
 from ...retrieval.lexical import idf, term_id, tokenize
@@ -28,59 +26,47 @@ from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 from ..engine.driver import all_from, best, cut_ties, run_steps
 from ..engine.payload import CHUNK, TOKENS, parse_chunk, range_keys, translate
 from ..engine.records import query_vector, without_keyword
-from ..engine.sparse import Postings, decode, of_terms, term_counts
-from ..versions.heads import INDEX_BITS, MAX_INDEX, Head, Name, Table
+from ..engine.sparse import Postings, decode, of_terms
+from ..versions.heads import INDEX_BITS, MAX_INDEX, Head, Name
 from .edge_schema import CollectionFile, EdgeDialect
+from .edge_table import Table
+from .room import has_room
 from .schema import DENSE, HEAD, KIND, SPARSE, SUMMARY, score_of
-from .vector_cache import VectorCache
 
 NUMBER = "g"
+BEFORE = "before"
+"""On a head: the number of the version that it took the place of."""
 PAGE = 1_000
 # Recall of the graph that `optimize` builds, at 100k chunks: .893 with the engine's default, .953 with 512.
 _SEARCH_WIDTH = 512
 _ROUNDING = 1e-5
 """Of scores in 32-bit floats."""
-_COUNTED_IDS = 1_000_000
-_FAST_NUMBERS, _FAST_LIMIT, _FAST_CANDIDATES, _FAST_DOCUMENTS = 75_000_000, 100, 1_000, 10
-# Reading 100k vectors takes 2 s; a program that searches a few times and ends is not worth it.
-_CACHE_AFTER = 5
 
 
 class Shard:
     """Reads of one collection, and what its `ShardWriter` needs."""
 
-    def __init__(self, edge: ModuleType, folder: Path, info: CollectionFile, *, cache_bytes: int) -> None:
-        """
-        Args:
-            cache_bytes: Bound on the vectors that are held in memory as well.
-        """
+    def __init__(self, edge: ModuleType, folder: Path, info: CollectionFile) -> None:
+        """Raises: StoreDamagedError: chunks are missing."""
         self.edge = edge
         self.folder = folder
         self.info = info
-        self.table = Table()
-        self.cache: VectorCache | None = None
-        """What is written and deleted is put there and dropped there, too."""
-        self._cached_chunks = cache_bytes // (4 * info.dimensions) if info.dimensions else 0
-        self._plain_searches = 0
         self.hidden: set[int] = set()
         """Numbers with points that do not count."""
         self.dialect = EdgeDialect(edge)
-        self._dirty = folder / "dirty"
-        self._is_dirty = False
         self._is_head = edge.FieldCondition(KIND, match=edge.MatchValue(HEAD))
-        self.engine = self._load()
-        if not self.table.chunks and self._is_cacheable:
-            self.cache = VectorCache(info.dimensions, [])
+        self.reopen()
 
     @classmethod
     def create(cls, edge: ModuleType, folder: Path, info: CollectionFile) -> None:
-        """Make the files of an empty collection; collection.json comes last and makes it exist."""
+        """Make the files of an empty collection."""
         dense = edge.EdgeVectorParams(info.dimensions, getattr(edge.Distance, info.distance))
+        sparse = edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)
         shard = edge.EdgeShard.create(
             str(folder / "shard"),
             edge.EdgeConfig(
                 vectors={DENSE: dense} if info.dimensions else {},
-                sparse_vectors={SPARSE: edge.EdgeSparseVectorParams()} if info.keyword else {},
+                sparse_vectors={SPARSE: sparse} if info.keyword else {},
             ),
         )
         update = edge.UpdateOperation
@@ -93,93 +79,89 @@ class Shard:
 
     def close(self) -> None:
         """Write everything down and release the files."""
-        if self.table.frequencies is not None:
-            self._save_frequencies(self.table.frequencies)
         self.engine.close()
-        self._dirty.unlink(missing_ok=True)
-        self._is_dirty = False
+        if self.info.chunk_count is None and not self.hidden:
+            self.info.chunk_count = self.table.chunks
+            self.info.save(self.folder)
 
-    def reopen(self) -> None:
-        """Load again after another process moved the points about."""
-        frequencies = self.table.frequencies
-        self.table = Table()
-        self.engine = self._load()
-        self.table.frequencies = frequencies
-
-    def answers_fast(self, request: RetrieveRequest) -> bool:
-        """Whether a search takes less than 20 ms: an exact one takes 6 at 100k chunks of 256 numbers."""
-        counted = self.table.frequencies is not None or not request.texts
-        lists = len(request.vectors) + len(request.texts)
-        few = request.limit <= _FAST_LIMIT and lists * request.candidates <= _FAST_CANDIDATES
-        numbers = self.table.chunks * (len(request.vectors) * self.info.dimensions + len(request.texts))
-        return counted and few and numbers <= _FAST_NUMBERS
-
-    def deletes_fast(self, document_ids: Sequence[str]) -> bool:
-        """Whether deleting takes less than 20 ms: 0.1 for a document of 10 chunks."""
-        if len(document_ids) > _FAST_DOCUMENTS:
-            return False
-        heads = (self.table.heads[name] for document_id in document_ids for name in self.table.find(document_id))
-        return sum(head.count for head in heads) <= _FAST_LIMIT
-
-    def mark_dirty(self) -> None:
+    def changing(self) -> None:
         """Called before a write: from now on a crash leaves something to clear up."""
-        if not self._is_dirty:
-            self._dirty.touch()
-            (self.folder / "frequencies.npz").unlink(missing_ok=True)
-            self._is_dirty = True
+        if self.info.chunk_count is not None:
+            self.info.chunk_count = None
+            self.info.save(self.folder)
 
-    # --- the cache ---
-
-    @property
-    def wants_cache(self) -> bool:
-        """Whether `fill_cache` would make searches faster that come often enough."""
-        started = self.cache is not None and not self.cache.is_complete
-        return started or (self.cache is None and self._is_cacheable and self._plain_searches >= _CACHE_AFTER)
-
-    def fill_cache(self) -> None:
-        """Read one page of vectors into the cache."""
-        if self.cache is None:
-            points = [point for head in self.table.heads.values() for point in head.point_ids()]
-            self.cache = VectorCache(self.info.dimensions, points)
-        self.cache.fill(self._vectors_of)
-
-    def _vectors_of(self, points: Sequence[int]) -> Iterator[tuple[int, list[float]]]:
-        records = self.engine.retrieve([point for point in points if self.table.has(point)], False, [DENSE])
-        return ((record.id, record.vector[DENSE]) for record in records)
-
-    def bound_cache(self) -> None:
-        """Called after a write: do without the cache where it has grown too large."""
-        if self.cache is not None and len(self.cache) > self._cached_chunks:
-            self.cache = None
-
-    @property
-    def _is_cacheable(self) -> bool:
-        # Other metrics are compared in 64 bits throughout, which is slower than the engine.
-        return self.info.distance == "Cosine" and self.table.chunks < self._cached_chunks
+    def update(self, operation: Any) -> None:
+        """Change points."""
+        self._frequencies: dict[int, int] = {}
+        self.engine.update(operation)
 
     # --- opening ---
 
-    def _load(self) -> Any:
-        self.engine = self.edge.EdgeShard.load(str(self.folder / "shard"))
-        self._indexed_fields = set(self.engine.info().payload_schema)
-        for record in self._scroll(self.edge.Filter(must=[self._is_head]), ["s", "d", *Head.FIELDS]):
-            self.table.put((record.payload["s"], record.payload["d"]), Head.of_payload(record.payload))
-        if self._dirty.exists():
-            (self.folder / "frequencies.npz").unlink(missing_ok=True)
-            self._remove_leftovers()
-        elif self.table.chunks:
-            self.table.frequencies = self._saved_frequencies()
-        else:
-            self.table.frequencies = Counter()
-        return self.engine
+    def reopen(self) -> None:
+        """Load the files, also again after another process moved the points about."""
+        shard = self.folder / "shard"
+        if not shard.is_dir():
+            raise self._damaged("its folder 'shard' is missing")
+        if self.info.chunk_count is not None and not all(map(_is_whole, (shard / "segments").glob("*/"))):
+            raise self._damaged("a segment lacks its version.info")
+        self.table = Table()
+        self._frequencies = {}
+        try:
+            self.engine = self.edge.EdgeShard.load(str(shard))
+        except Exception as error:
+            if "WouldBlock" in str(error):
+                raise
+            raise self._damaged(f"qdrant-edge cannot load it ({error})") from error
+        try:
+            self._read_heads()
+        except BaseException:
+            self.engine.close()
+            raise
 
-    def _remove_leftovers(self) -> None:
-        points = (record.id for record in self._scroll(None, False) if isinstance(record.id, int))
-        numbers = {point >> INDEX_BITS for point in points}
-        self.table.next_number = max([self.table.next_number, *(number + 1 for number in numbers)])
-        for number in numbers - self.table.names.keys():
-            wanted = self.edge.FieldCondition(NUMBER, match=self.edge.MatchValue(number))
-            self.engine.update(self.edge.UpdateOperation.delete_points_by_filter(self.edge.Filter(must=[wanted])))
+    def _read_heads(self) -> None:
+        self._indexed_fields = set(self.engine.info().payload_schema)
+        replaced = set()
+        for record in self._scroll(self.edge.Filter(must=[self._is_head]), ["s", "d", BEFORE, *Head.FIELDS]):
+            self.table.put((record.payload["s"], record.payload["d"]), Head.of_payload(record.payload))
+            replaced.add(record.payload.get(BEFORE))
+        if self.info.chunk_count is None:
+            self._clear_up(replaced)
+            return
+        documents = len(self.table.heads)
+        points = self.engine.info().points_count - documents
+        if not self.table.chunks == points == self.info.chunk_count:
+            raise self._damaged(
+                f"it holds {points} chunks and {documents} documents with {self.table.chunks}, and was closed with "
+                f"{self.info.chunk_count}"
+            )
+
+    def _clear_up(self, replaced: set[int | None]) -> None:
+        """Remove what a crash left.
+
+        Args:
+            replaced: Numbers that heads took the place of.
+        """
+        held = Counter(record.id >> INDEX_BITS for record in self._scroll(None, False) if isinstance(record.id, int))
+        incomplete = [name for name, head in self.table.heads.items() if held[head.number] != head.count]
+        newest = max(self.table.names, default=0)
+        left = held.keys() - self.table.names.keys()
+        if incomplete or any(number < newest and number not in replaced for number in left):
+            names = [name[1] for name in sorted(incomplete)[:5]]
+            raise self._damaged(f"documents that lack chunks ({names})" if names else "chunks without their document")
+        self.table.next_number = max([self.table.next_number, *(number + 1 for number in left)])
+        for number in left:
+            self.remove_number(number)
+
+    def remove_number(self, number: int) -> None:
+        """Drop the points of a version that no head names."""
+        wanted = self.edge.FieldCondition(NUMBER, match=self.edge.MatchValue(number))
+        self.update(self.edge.UpdateOperation.delete_points_by_filter(self.edge.Filter(must=[wanted])))
+
+    def _damaged(self, what: str) -> StoreDamagedError:
+        return StoreDamagedError(
+            f"collection {self.info.name!r} in {self.folder} is damaged: {what}. Restore the folder from a copy, or "
+            "delete the collection and ingest it again; the other collections can be used"
+        )
 
     def _scroll(self, condition: Any, payload: Any, vector: Any = False) -> Iterator[Any]:
         offset = None
@@ -194,12 +176,6 @@ class Shard:
 
     # --- statistics ---
 
-    def frequencies(self) -> Counter[int]:
-        """Term -> number of chunks; kept from the first write on; after a crash counted (3 s for 100k chunks) here."""
-        if self.table.frequencies is None:
-            self.table.frequencies = self._counted_frequencies()
-        return self.table.frequencies
-
     def postings(self, points: Sequence[int]) -> Postings:
         """Terms of the given points, in their order; all of them exist. Without keyword search they have none."""
         if not self.info.keyword:
@@ -210,33 +186,50 @@ class Shard:
             found += [_sparse(record) for record in records]
         return decode(found)
 
-    def _counted_frequencies(self) -> Counter[int]:
-        counted: Counter[int] = Counter()
-        ids: list[int] = []
-        for record in self._scroll(None, False, [SPARSE]):
-            if isinstance(record.id, int) and record.id >> INDEX_BITS in self.table.names:
-                ids += _sparse(record)[0]
-            if len(ids) > _COUNTED_IDS:
-                counted.update(term_counts(ids))
-                ids = []
-        counted.update(term_counts(ids))
-        return counted
+    def frequencies(self, terms: Iterable[int]) -> Mapping[int, int]:
+        """Number of chunks by term, of `terms` and others; the engine counts (2 ms a term at 100k chunks)."""
+        for term in set(terms) - self._frequencies.keys():
+            self._frequencies[term] = self._frequency(term)
+        return self._frequencies
 
-    def _saved_frequencies(self) -> Counter[int] | None:
-        with contextlib.suppress(FileNotFoundError), np.load(self.folder / "frequencies.npz") as saved:
-            return Counter(dict(zip(saved["terms"].tolist(), saved["counts"].tolist(), strict=True)))
-        return None
+    def _frequency(self, term: int) -> int:
+        """The engine's idf is the score of the term alone over its weight, and ``idf = ln((N + 1) / (df + .5))``."""
+        hits = self._by_words({term: 1}, 1, self.condition(None))
+        if not hits:
+            return 0
+        indices, values = _sparse(hits[0])
+        rarity = hits[0].score / values[indices.index(term)]
+        return round((self.table.indexed + 1) * math.exp(-rarity) - 0.5)
 
-    def _save_frequencies(self, frequencies: Counter[int]) -> None:
-        terms = np.fromiter(frequencies.keys(), np.uint32, len(frequencies))
-        counts = np.fromiter(frequencies.values(), np.uint32, len(frequencies))
-        np.savez(self.folder / "frequencies.npz", terms=terms, counts=counts)
+    def _by_words(self, counted: Mapping[int, int], limit: int, condition: Any) -> list[Any]:
+        """Points with their sparse vectors, best first by the stored weights and the engine's idf.
+
+        Args:
+            counted: Term -> number of times the query has it.
+        """
+        words = self.edge.SparseVector(list(counted), list(map(float, counted.values())))
+        # A corpus, if only an empty condition: without one the engine counts deleted points.
+        corpus = self.edge.IdfParams(corpus=self.condition(None) or self.edge.Filter())
+        request = self.edge.QueryRequest(
+            limit=limit,
+            query=self.edge.Query.Nearest(words, using=SPARSE),
+            filter=condition,
+            params=self.edge.SearchParams(idf=corpus),
+            with_vector=[SPARSE],
+        )
+        found: list[Any] = self.engine.query(request)
+        return found
 
     # --- searching ---
 
     def retrieve(self, request: RetrieveRequest) -> list[VectorSearchResult]:
         if request.texts and not self.info.keyword:
             raise without_keyword(self.info.name)
+        if request.texts and not self.info.has_idf:
+            raise ConfigurationError(
+                f"collection {self.info.name!r} in {self.folder} was written by an earlier version, without what "
+                "keyword search needs now; move it to a new store with 'agent-rag copy', which embeds nothing"
+            )
         for vector in request.vectors:
             query_vector(self.info.name, self.info.dimensions, vector)
         return run_steps(request, self._answer)
@@ -257,13 +250,6 @@ class Shard:
         metadata_filter: FilterLike | None,
         keys: Sequence[ChunkKey] | None,
     ) -> list[Scored]:
-        if plan(metadata_filter) is None:
-            self._plain_searches += 1
-            if self.cache is not None and self.cache.is_complete:
-                among = None if keys is None else (self.table.point_id(key) for key in dict.fromkeys(keys))
-                held = None if among is None else [point for point in among if point is not None]
-                query = query_vector(self.info.name, self.info.dimensions, vector)
-                return self._best(self.cache.nearest(query, limit, held), limit)
         conditions = []
         if keys is not None:
             points = {point for key in keys if (point := self.table.point_id(key)) is not None}
@@ -279,28 +265,18 @@ class Shard:
         return self._best(cut_ties(found, limit, limit + 1), limit)
 
     def _keyword(self, text: str, limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
-        frequencies, indexed = self.frequencies(), self.table.indexed
-        query = {
-            term: count * idf(indexed, frequencies[term])
-            for term, count in Counter(map(term_id, tokenize(text))).items()
-            if term in frequencies
-        }
+        counted = Counter(map(term_id, tokenize(text)))
+        frequencies, indexed = self.frequencies(counted), self.table.indexed
+        query = {term: count * idf(indexed, frequencies[term]) for term, count in counted.items() if frequencies[term]}
         if not query:
             return []
-        sparse = self.edge.SparseVector(list(query), list(query.values()))
-        nearest = self.edge.Query.Nearest(sparse, using=SPARSE)
         condition = self.condition(metadata_filter)
 
         # The engine's weights are those of an earlier average length, at most 20 % off, and a weight is wrong by less
         # than half of that: so the best are among those that score at least so large a share of the last one.
         share = 1 - abs(math.log(self.table.average_length / self.info.weight_average)) - _ROUNDING
 
-        def found(count: int) -> list[Any]:
-            request = self.edge.QueryRequest(limit=count, query=nearest, filter=condition, with_vector=[SPARSE])
-            hits: list[Any] = self.engine.query(request)
-            return hits
-
-        hits = all_from(found, limit, share)
+        hits = all_from(lambda count: self._by_words(counted, count, condition), limit, share)
         terms = sorted(query)
         scores = decode(of_terms(_sparse(hit), terms) for hit in hits).bm25(query, self.table.average_length)
         exact = [(hit.id, score) for hit, score in zip(hits, scores, strict=True) if score > 0]
@@ -312,7 +288,7 @@ class Shard:
     def condition(self, metadata_filter: FilterLike | None, conditions: Sequence[Any] = ()) -> Any:
         """Filter of all chunks that count; None for all points that have vectors."""
         node = plan(metadata_filter)
-        for field in range_keys(node) - self._indexed_fields:
+        for field in range_keys(node) - self._indexed_fields if has_room(self.folder) else ():
             # Built when first compared: an index costs 10 ms empty and 0.5 s at 100k chunks, and most are never used.
             self.engine.update(self.edge.UpdateOperation.create_field_index(field, self.edge.FloatIndexParams()))
             self._indexed_fields.add(field)
@@ -381,6 +357,11 @@ class Shard:
         summaries = [_summary(record) for record in heads]
         kept = {(item.scope, item.document_id) for item in summaries if matches(metadata_filter, item.metadata)}
         return [name for name in names if name in kept]
+
+
+def _is_whole(segment: Path) -> bool:
+    """qdrant-edge 0.9 takes a segment without this file for an unfinished one, and deletes it."""
+    return (segment / "version.info").is_file()
 
 
 def head_id(name: Name) -> uuid.UUID:

@@ -12,9 +12,6 @@ from ...errors import ConfigurationError, redact
 from ..engine.store import Engine, EngineStore
 from .schema import Distance
 
-_CACHE_MB = 256
-"""Of 32-bit floats: 260,000 chunks of 256 dimensions, 43,000 of 1,536."""
-
 
 class QdrantEngine(Engine, Protocol):
     """What the two engines do."""
@@ -39,8 +36,6 @@ class QdrantStore(EngineStore):
         distance: Metric of collections that this store creates.
         client_kwargs: Further arguments of `qdrant_client.AsyncQdrantClient`; with `url` only.
         keyword: Index words in collections that this store creates. False: the store has no keyword search.
-        vector_cache_mb: Bound in MiB on the vectors of a collection that are held in memory as well, where they are
-            compared 3 times as fast as by the embedded engine; 0 for none. Without `url` only.
         shard_number: Shards of a new collection, so that several nodes search it at once; with `url` only, as all
             that follow.
         replication_factor: Copies of each shard; with 2, one node may be down.
@@ -68,7 +63,6 @@ class QdrantStore(EngineStore):
         client_kwargs: Mapping[str, Any] | None = None,
         *,
         keyword: bool = True,
-        vector_cache_mb: int | None = None,
         shard_number: int | None = None,
         replication_factor: int | None = None,
         write_consistency_factor: int | None = None,
@@ -108,9 +102,6 @@ class QdrantStore(EngineStore):
             from .client import RemoteOptions
             from .server import QdrantServer
 
-            if vector_cache_mb is not None:
-                raise ConfigurationError("vector_cache_mb: only for an embedded store; leave it out beside url=")
-
             self._where = redact(url)
             options = RemoteOptions.checked(
                 url=url, distance=distance, keyword=keyword, timeout_s=timeout_s, **_given(server_options)
@@ -123,11 +114,7 @@ class QdrantStore(EngineStore):
 
             self._where = ":memory:" if path is None else str(path)
             folder = None if path is None else Path(path)
-            cache_mb = _CACHE_MB if vector_cache_mb is None else vector_cache_mb
-            if cache_mb < 0:
-                raise ConfigurationError(f"vector_cache_mb is {cache_mb}; use a number from 0")
-            engine = EdgeEngine(self, folder, distance, keyword=keyword, cache_bytes=cache_mb << 20)
-            super().__init__(engine)
+            super().__init__(EdgeEngine(self, folder, distance, keyword=keyword))
         if not keyword:
             self.keyword_search = False
 
@@ -138,9 +125,8 @@ class QdrantStore(EngineStore):
         """Build the search graph of a large collection and drop what was deleted.
 
         Embedded: in a child process, while all other calls on this store wait (25 s for 100k chunks of 256
-        dimensions). Where the vectors are not in memory (see `vector_cache_mb`), search is then about 4 times faster at
-        100k chunks and approximate (recall@10 about .95); new chunks are still searched exactly. A server does this by
-        itself; there this call does nothing.
+        dimensions). Search is then about 4 times faster at 100k chunks and approximate (recall@10 about .95); new
+        chunks are still searched exactly. A server does this by itself; there this call does nothing.
         """
         await self._engine.optimize(collection)
 

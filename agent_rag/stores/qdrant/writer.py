@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -15,9 +15,11 @@ from ..engine.prepared import PreparedChunk, PreparedDocument
 from ..engine.sparse import sparse_vector, storable_average
 from ..rows.worker import Steps
 from ..versions.groups import at_most, grouped, slices
-from ..versions.heads import Head, Name, Runs, Table, point_id, runs_of
+from ..versions.heads import Head, Name, Runs, runs_of
+from .edge_table import Table, point_id, point_ids
+from .room import check_room
 from .schema import DENSE, HEAD, KIND, SPARSE, SUMMARY
-from .shard import NUMBER, Shard, head_id
+from .shard import BEFORE, NUMBER, Shard, head_id
 
 # One operation holds the interpreter lock: 25 ms for 500 points of 256 dimensions at 100k chunks.
 _PIECE_POINTS = 300
@@ -53,18 +55,15 @@ class ShardWriter:
 
     def delete(self, names: Sequence[Name]) -> Steps[int]:
         """Remove documents, each in one operation. Returns the number of chunks."""
-        self._shard.mark_dirty()
+        self._shard.changing()
         removed = 0
         for name in names:
             head = self._table.heads.get(name)
             if head is None:
                 continue
-            points = head.point_ids()
-            self._count_points(points, -1)
-            self._update(self._edge.UpdateOperation.delete_points([*points, head_id(name)]))
+            self._delete([*point_ids(head), head_id(name)])
             self._table.drop(name)
-            self._forget(points)
-            removed += len(points)
+            removed += head.count
             yield
         yield from self._tidy()
         return removed
@@ -72,7 +71,8 @@ class ShardWriter:
     # --- publishing ---
 
     def _begin(self, documents: Sequence[PreparedDocument]) -> None:
-        self._shard.mark_dirty()
+        check_room(self._shard.folder)
+        self._shard.changing()
         lengths = [chunk.terms.length for document in documents for chunk in document.chunks if chunk.terms.length]
         info = self._shard.info
         if lengths and (not info.weight_average or not self._table.indexed):
@@ -90,7 +90,8 @@ class ShardWriter:
                     self._upsert([self._chunk_point(number, chunk) for chunk in piece])
                     yield
             except BaseException:
-                self._remove_number(number)
+                self._shard.remove_number(number)
+                self._shard.hidden.discard(number)
                 raise
             points = [self._chunk_point(number, chunk) for chunk in last]
         else:
@@ -99,28 +100,19 @@ class ShardWriter:
             ]
         heads = {document.name: _head(number_of[document.name], document) for document in group}
         points += [self._head_point(document.summary, heads[document.name]) for document in group]
-        return self._commit(group, heads, points)
+        return self._commit(heads, points)
 
-    def _commit(self, group: Sequence[PreparedDocument], heads: dict[Name, Head], points: list[Any]) -> int:
+    def _commit(self, heads: dict[Name, Head], points: list[Any]) -> int:
         """The operation that publishes, and what follows from it; no read comes between."""
         old = [head for name in heads if (head := self._table.heads.get(name))]
-        old_points = [point for head in old for point in head.point_ids()]
-        self._count_points(old_points, -1)
-        try:
-            self._upsert(points)
-        except BaseException:
-            self._count_points(old_points, 1)
-            raise
-        counted = Counter(term for document in group for chunk in document.chunks for term in chunk.terms.ids)
-        self._table.count_terms(counted, 1)
+        self._upsert(points)
         for name, head in heads.items():
             self._table.put(name, head)
             self._shard.hidden.discard(head.number)
-        for document in group:
-            self._cache(heads[document.name].number, document.chunks)
-        self._forget(old_points)
         self._shard.hidden.update(head.number for head in old)
-        self._delete(old_points)
+        old_points = [point for head in old for point in point_ids(head)]
+        for some in slices(old_points, _DELETE_POINTS):
+            self._delete(some)
         self._shard.hidden.difference_update(head.number for head in old)
         return len(old_points)
 
@@ -138,44 +130,23 @@ class ShardWriter:
             SUMMARY: summary.model_copy(update={"chunk_count": head.count}).model_dump_json(),
             "s": name[0],
             "d": name[1],
+            BEFORE: before.number if (before := self._table.heads.get(name)) else None,
             **head.payload(),
             **metadata_payload(summary.metadata),
         }
         return self._edge.Point(head_id(name), {}, payload)
 
-    # --- the cache ---
-
-    def _cache(self, number: int, chunks: Sequence[PreparedChunk]) -> None:
-        if (cache := self._shard.cache) is not None:
-            cache.put((point_id(number, chunk.index), chunk.vector) for chunk in chunks if chunk.vector)
-            self._shard.bound_cache()
-
-    def _forget(self, points: Sequence[int]) -> None:
-        if (cache := self._shard.cache) is not None:
-            cache.drop(points)
-
     # --- the engine ---
 
     def _upsert(self, points: list[Any]) -> None:
-        self._update(self._edge.UpdateOperation.upsert_points(points))
+        check_room(self._shard.folder)
+        self._shard.update(self._edge.UpdateOperation.upsert_points(points))
         self._unflushed += len(points)
 
-    def _delete(self, points: Sequence[int]) -> None:
-        for start in range(0, len(points), _DELETE_POINTS):
-            self._update(self._edge.UpdateOperation.delete_points(list(points[start : start + _DELETE_POINTS])))
-
-    def _update(self, operation: Any) -> None:
-        self._shard.engine.update(operation)
-
-    def _remove_number(self, number: int) -> None:
-        """Drop a version that was not published; it stays hidden where even this fails."""
-        match = self._edge.FieldCondition(NUMBER, match=self._edge.MatchValue(number))
-        self._update(self._edge.UpdateOperation.delete_points_by_filter(self._edge.Filter(must=[match])))
-        self._shard.hidden.discard(number)
-
-    def _count_points(self, points: Sequence[int], sign: int) -> None:
-        if points and self._table.frequencies is not None:
-            self._table.count_terms(self._shard.postings(points).frequencies_by_term(), sign)
+    def _delete(self, points: Sequence[int | uuid.UUID]) -> None:
+        """In one operation."""
+        check_room(self._shard.folder, deleting=True)
+        self._shard.update(self._edge.UpdateOperation.delete_points(list(points)))
 
     # --- afterwards ---
 
@@ -190,7 +161,7 @@ class ShardWriter:
 
     def _reweigh(self, average: float) -> Steps[None]:
         """Compute all sparse weights anew. Recorded at the end, so that a crash repeats it."""
-        everything = [point for head in self._table.heads.values() for point in head.point_ids()]
+        everything = [point for head in self._table.heads.values() for point in point_ids(head)]
         for points in slices(everything, _PIECE_POINTS):
             postings = self._shard.postings(points)
             base = K1 * (1 - B + B * postings.lengths / average)
@@ -207,7 +178,7 @@ class ShardWriter:
                         self._edge.PointVectors(point, {SPARSE: self._edge.SparseVector(indices, weights_of)})
                     )
             if vectors:
-                self._update(self._edge.UpdateOperation.update_vectors(vectors))
+                self._shard.update(self._edge.UpdateOperation.update_vectors(vectors))
             yield
         self._shard.info.weight_average = average
         self._shard.info.save(self._shard.folder)

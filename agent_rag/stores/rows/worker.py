@@ -17,10 +17,6 @@ Steps = Generator[None, None, T]
 """A write in pieces: it yields after each, and returns its answer."""
 
 
-class Busy(Exception):
-    """The engine is in use; queue instead."""
-
-
 class Worker:
     """Runs reads and writes one at a time, so that each read and each piece of a write sees one state.
 
@@ -33,28 +29,10 @@ class Worker:
         self._reads: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._writes: deque[tuple[Future[Any], Steps[Any]]] = deque()
         self._current: tuple[Future[Any], Steps[Any]] | None = None
-        self._in_use = False
         self._stopped = False
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
-
-    def now(self, job: Callable[[], T]) -> T:
-        """Run `job` in the calling thread; a hop to the worker and back costs as much as searching 5,000 chunks.
-
-        Raises: Busy: something is running or queued.
-        """
-        self._check_process()
-        with self._changed:
-            if self._stopped or self._in_use or self._current or self._reads or self._writes:
-                raise Busy
-            self._in_use = True
-        try:
-            return job()
-        finally:
-            with self._changed:
-                self._in_use = False
-                self._changed.notify_all()
 
     def read(self, job: Callable[[], T]) -> Future[T]:
         """Run `job` in the worker's thread at the next turn."""
@@ -92,13 +70,11 @@ class Worker:
                     _settle(future, job)
             if self._current is not None and _step(*self._current):
                 self._current = None
-            with self._changed:
-                self._in_use = False
 
     def _turn(self) -> list[tuple[Future[Any], Callable[[], Any]]] | None:
         """Wait for something to do and take it; None when stopped."""
         with self._changed:
-            while self._in_use or not (self._reads or self._writes or self._current or self._stopped):
+            while not (self._reads or self._writes or self._current or self._stopped):
                 self._changed.wait()
             reads = list(self._reads)
             self._reads.clear()
@@ -108,7 +84,6 @@ class Worker:
                     self._current = None
             if self._stopped and not (reads or self._current):
                 return None
-            self._in_use = True
             return reads
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ...documents import ChunkKey, VectorRecord
+from ...documents import VectorRecord
 from ...errors import RecordError
 
 INDEX_BITS = 24
@@ -37,10 +36,6 @@ def check_indexes(records: Iterable[VectorRecord]) -> None:
             )
 
 
-def point_id(number: int, index: int) -> int:
-    return number << INDEX_BITS | index
-
-
 @dataclass(frozen=True, slots=True)
 class Head:
     """One version of a document: which points it has, and what it adds to the statistics."""
@@ -66,9 +61,6 @@ class Head:
     def has(self, index: int) -> bool:
         return any(start <= index < stop for start, stop in self.runs)
 
-    def point_ids(self) -> list[int]:
-        return [point_id(self.number, index) for index in self.indexes()]
-
     def payload(self) -> dict[str, Any]:
         return {
             "g": self.number,
@@ -85,78 +77,3 @@ class Head:
 
 Name = tuple[str, str]
 """``(scope, document id)``."""
-
-
-class Table:
-    """The documents that count. `frequencies` is None until the first keyword search needs it."""
-
-    def __init__(self) -> None:
-        self.heads: dict[Name, Head] = {}
-        self.names: dict[int, Name] = {}
-        self.scopes: dict[str, set[str]] = {}
-        self.chunks = 0
-        self.tokens = 0
-        self.indexed = 0
-        self.next_number = 1
-        self.frequencies: Counter[int] | None = None
-
-    @property
-    def average_length(self) -> float:
-        """Average number of tokens of the chunks that have some."""
-        return self.tokens / self.indexed if self.indexed else 1.0
-
-    def new_number(self) -> int:
-        self.next_number += 1
-        return self.next_number - 1
-
-    def put(self, name: Name, head: Head) -> None:
-        self.drop(name)
-        self.heads[name] = head
-        self.names[head.number] = name
-        self.scopes.setdefault(name[1], set()).add(name[0])
-        self.next_number = max(self.next_number, head.number + 1)
-        self._count(head, 1)
-
-    def drop(self, name: Name) -> None:
-        head = self.heads.pop(name, None)
-        if head is None:
-            return
-        del self.names[head.number]
-        self.scopes[name[1]].discard(name[0])
-        if not self.scopes[name[1]]:
-            del self.scopes[name[1]]
-        self._count(head, -1)
-
-    def find(self, document_id: str) -> list[Name]:
-        """Every document with this id, by scope."""
-        return [(scope, document_id) for scope in sorted(self.scopes.get(document_id, ()))]
-
-    def point_id(self, key: ChunkKey) -> int | None:
-        """None for a chunk that is not there."""
-        head = self.heads.get((key.scope, key.document_id))
-        return point_id(head.number, key.chunk_index) if head is not None and head.has(key.chunk_index) else None
-
-    def has(self, point: int) -> bool:
-        """Whether a point counts."""
-        name = self.names.get(point >> INDEX_BITS)
-        return name is not None and self.heads[name].has(point & MAX_INDEX)
-
-    def key(self, point: int) -> ChunkKey:
-        scope, document_id = self.names[point >> INDEX_BITS]
-        return ChunkKey(scope, document_id, point & MAX_INDEX)
-
-    def count_terms(self, terms: dict[int, int], sign: int) -> None:
-        """Add or take away ``term -> number of chunks``."""
-        if self.frequencies is None:
-            return
-        for term, count in terms.items():
-            left = self.frequencies[term] + sign * count
-            if left > 0:
-                self.frequencies[term] = left
-            else:
-                del self.frequencies[term]
-
-    def _count(self, head: Head, sign: int) -> None:
-        self.chunks += sign * head.count
-        self.tokens += sign * head.tokens
-        self.indexed += sign * head.indexed
