@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,10 +25,12 @@ from tests.stores.bm25s_agreement import agreement
 
 pytest.importorskip("milvus_lite", reason="pip install 'agent-rag-middleware[milvus]' to run this")
 
+import milvus_lite
 from milvus_lite import CollectionSchema, DataType, FieldSchema, MilvusLite
+from pymilvus import MilvusClient
 
 from agent_rag.stores.milvus import MilvusLiteStore
-from tests.stores.milvus_file import collection_of, row_counts, start_process
+from tests.stores.milvus_file import start_process
 
 
 class TestMilvusLite(StoreContract):
@@ -98,9 +101,8 @@ async def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     assert path.read_bytes() == b"SQLite format 3\0"
 
 
-async def test_collections_of_another_layout_are_refused(tmp_path: Path) -> None:
-    """A file that a Milvus server wrote for us, or an earlier version, is left as it is, and the message says how to go
-    on; it can be opened by what wrote it at once."""
+async def test_files_of_an_earlier_layout_are_refused(tmp_path: Path) -> None:
+    """They had a list of collections, and rows that Milvus could not search; the file is left as it is."""
     path = tmp_path / "rag.db"
     schema = CollectionSchema(
         fields=[
@@ -109,13 +111,28 @@ async def test_collections_of_another_layout_are_refused(tmp_path: Path) -> None
         ]
     )
     with MilvusLite(str(path)) as lite:
-        lite.create_collection("rag_c_heads", schema)
+        lite.create_collection("agent_rag", schema)
 
-    with pytest.raises(StoreError, match=r"another layout.*ingest into a new file.*agent-rag copy"):
+    with pytest.raises(StoreError, match=r"earlier version.*ingest into a new file"):
         await MilvusLiteStore(path).__aenter__()
 
     with MilvusLite(str(path)) as lite:
-        assert lite.list_collections() == ["rag_c_heads"]
+        assert lite.list_collections() == ["agent_rag"]
+
+
+async def test_milvus_own_tools_can_search_a_collection(tmp_path: Path) -> None:
+    """It is one with a vector column, an index on it, and the texts."""
+    async with MilvusLiteStore(tmp_path / "rag.db") as store:
+        await store.create_collection("c", 4)
+        await store.insert("c", [record("near"), record("far", vector=(0.0, 1.0, 0.0, 0.0))])
+
+    client = MilvusClient(str(tmp_path / "rag.db"))
+    client.load_collection("rag_c_chunks")
+    (hits,) = client.search("rag_c_chunks", data=[[1.0, 0.1, 0.0, 0.0]], anns_field="v", limit=2, output_fields=["c"])
+    client.close()
+
+    assert [json.loads("".join(hit["entity"]["c"]))["content"]["text"] for hit in hits] == ["text", "text"]
+    assert [round(hit["distance"], 3) for hit in hits] == [0.995, 0.1]
 
 
 async def test_a_database_within_the_file_is_opened(tmp_path: Path) -> None:
@@ -151,6 +168,52 @@ async def test_any_collection_name_works(tmp_path: Path, name: str) -> None:
         assert await store.count(name) == 1
 
 
+def test_a_path_with_a_nul_is_refused(tmp_path: Path) -> None:
+    """No disk has such a path."""
+    with pytest.raises(ConfigurationError, match="NUL"):
+        MilvusLiteStore(f"{tmp_path}/a\0b.db")
+
+
+async def test_entering_while_the_store_closes_waits_for_it(tmp_path: Path) -> None:
+    """Also when whoever closed it was cancelled."""
+    path = await _filled(tmp_path / "rag.db")
+    store = MilvusLiteStore(path)
+    await store.__aenter__()
+    await store.count("c")
+
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    async with store:
+        assert await store.count("c") == 30
+    await asyncio.gather(closing, return_exceptions=True)
+
+
+async def test_cancelling_an_opening_frees_the_file(tmp_path: Path) -> None:
+    """Whenever it comes; the same object and others can open the file then."""
+    path = await _filled(tmp_path / "rag.db")
+    for wait in (0, 0, 0.001, 0.005):
+        store = MilvusLiteStore(path)
+        opening = asyncio.create_task(store.__aenter__())
+        await asyncio.sleep(wait)
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+        await store.close()
+
+        async with MilvusLiteStore(path) as other:
+            assert await other.count("c") == 30
+        async with store:
+            assert await store.count("c") == 30
+
+
+async def _filled(path: Path) -> Path:
+    """A file with 30 chunks."""
+    async with MilvusLiteStore(path) as store:
+        await store.create_collection("c", 4)
+        await store.replace("c", [document("a")], [record("a", n) for n in range(30)])
+    return path
+
+
 # --- filters and metrics ---
 
 
@@ -160,7 +223,7 @@ async def test_filters_compare_alike_after_reopening(tmp_path: Path) -> None:
     odd = "k0\x1fis\x1ftext:a"
     kinds: list[object] = ["a", "b", 1, 1.5, True, None, ["a", "b"], "long " * 60]
     rows = [{f"k{key}": kinds[(number + key) % len(kinds)] for key in range(number % 13)} for number in range(40)]
-    rows += [{"k0": "a", odd: "a"}, {odd: "b"}, {"k0": "b"}, {"tags": [str(n) for n in range(5_000)]}]
+    rows += [{"k0": "a", odd: "a"}, {odd: "b"}, {"k0": "b"}, {"tags": [str(n) for n in range(3_000)]}]
     path = tmp_path / "rag.db"
     async with MilvusLiteStore(path) as store:
         await store.create_collection("c", 4)
@@ -173,7 +236,7 @@ async def test_filters_compare_alike_after_reopening(tmp_path: Path) -> None:
                 *(F(field) == value for value in kinds if not isinstance(value, list)),
                 ~(F(field) == "a"),
                 F(field).in_(["a", 1, None]),
-                F(field).contains("a") | F(field).contains("4999"),
+                F(field).contains("a") | F(field).contains("2999"),
                 ~(F(field) < 1.25),
                 F(field).between(1, 1.5),
                 (F(field) == "b") | (F("k1") == 1.5),
@@ -268,8 +331,7 @@ async def test_a_collection_without_words_says_so_to_other_stores(tmp_path: Path
 
 
 async def test_documents_of_many_writes_are_the_same_after_reopening(tmp_path: Path) -> None:
-    """More chunks than a part takes, chunks added and written over, replaced documents, an empty one; and after so
-    many replaces that memory is closed up."""
+    """Chunks added and written over, replaced documents, an empty one, and one in two scopes."""
     path = tmp_path / "rag.db"
     async with MilvusLiteStore(path) as store, MemoryStore() as other:
         for one in (store, other):
@@ -281,7 +343,6 @@ async def test_documents_of_many_writes_are_the_same_after_reopening(tmp_path: P
             for version in range(30):
                 await one.replace("c", [document("doc")], [record("doc", n, f"fig {version}") for n in range(60)])
             await one.replace("c", [document("doc")], [record("doc", n, f"fig {n}") for n in range(9)], scope="s")
-        held = collection_of(store, "c").table.row_count
         expected = await _seen(other)
         now = await _seen(store)
 
@@ -291,8 +352,6 @@ async def test_documents_of_many_writes_are_the_same_after_reopening(tmp_path: P
         await store.replace("c", [document("doc")], [])
 
         assert await store.count("c") == len(expected[1]) + 1 - 60
-        assert row_counts(store) == {"c": collection_of(store, "c").rows.count()}
-    assert held < 30 * 60
     assert now == expected
     assert later == expected
 
@@ -307,29 +366,6 @@ async def _seen(store: MilvusLiteStore | MemoryStore) -> tuple[object, ...]:
         [item.key for item in await store.list_chunks("c", "doc", limit=100)],
         await store.count("c", F("n").between(699, 720)),
     )
-
-
-async def test_chunks_added_one_by_one_are_written_together(tmp_path: Path) -> None:
-    """A row for each insert would pile up, also of chunks that are written over; what is found stays the same."""
-    path = tmp_path / "rag.db"
-    async with MilvusLiteStore(path) as store, MemoryStore() as other:
-        for one in (store, other):
-            await one.create_collection("c", 4)
-            for n in range(60):
-                chunk = record("doc", n % 40, f"plum {n}", metadata={"n": n, "l": [n]}, vector=(1.0, n, 0, 0))
-                await one.insert("c", [chunk])
-        expected = await _seen(other)
-        now = await _seen(store)
-        rows = collection_of(store, "c").rows.ids()
-
-    async with MilvusLiteStore(path) as store:
-        later = await _seen(store)
-        kept = collection_of(store, "c").rows.ids()
-
-    assert now == expected
-    assert later == expected
-    assert len(rows) <= 40 + 1 + 17
-    assert sorted(kept) == sorted(rows)
 
 
 async def test_large_documents_are_written_in_pieces(tmp_path: Path) -> None:
@@ -348,27 +384,28 @@ async def test_large_documents_are_written_in_pieces(tmp_path: Path) -> None:
         assert seen <= {0, 1_000}
 
 
-async def test_a_failed_write_leaves_the_old_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the file in the middle of a replace is ours, and nothing of the new version stays in the file."""
+async def test_after_a_failed_write_the_store_has_to_be_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Milvus Lite's memory and its log may differ then, so every call says so; what was acknowledged is there."""
     path = tmp_path / "rag.db"
-    async with MilvusLiteStore(path) as store:
+    store = MilvusLiteStore(path)
+    async with store:
         await store.create_collection("c", 4)
         await store.replace("c", [document()], [record("doc", n, "old") for n in range(3)])
-        engine = type(collection_of(store, "c").rows._collection)
-        insert, calls = engine.insert, iter([True, False])
 
-        def failing(self: object, records: list[object]) -> object:
-            if next(calls):
-                return insert(self, records)
+        def failing(*_: object, **__: object) -> None:
             raise OSError("disk full")
 
-        monkeypatch.setattr(engine, "insert", failing)
-        with pytest.raises(StoreError, match=r"rag\.db: disk full"):
-            await store.replace("c", [document()], [record("doc", n, "new " * 2_000_000) for n in range(2)])
-        monkeypatch.undo()
+        with monkeypatch.context() as patch:
+            patch.setattr(milvus_lite.Collection, "insert", failing)
+            with pytest.raises(StoreError, match=r"rag\.db: disk full"):
+                await store.replace("c", [document()], [record("doc", n, "new") for n in range(2)])
+        with pytest.raises(StoreError, match=r"earlier write .* failed .disk full.; close this store"):
+            await store.count("c")
 
+    async with store:
         assert [item.chunk.text for item in await store.list_chunks("c", "doc")] == ["old"] * 3
-        assert row_counts(store) == {"c": collection_of(store, "c").rows.count()}
 
 
 _HOLD = """

@@ -79,14 +79,6 @@ class TestStockPostgres(PostgresContract):
         return lambda: PostgresStore(stock_dsn, table=table)
 
 
-class TestCodes(PostgresContract):
-    """The same server, searched by codes from the first chunk on: all of a small collection are candidates."""
-
-    @pytest.fixture
-    def make_store(self, stock_dsn: str, table: str) -> MakeStore:
-        return lambda: PostgresStore(stock_dsn, table=table, exact_below=0)
-
-
 class TestWithoutKeyword(StoreCore, StoreRetrieve):
     """``keyword=False`` takes keyword search from the object."""
 

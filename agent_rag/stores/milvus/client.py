@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._util.extras import needs
 from ...errors import CollectionNotFoundError, StoreError, StoreUnavailableError, redact
 from ..engine.records import closed_store
+from ..versions.groups import at_most, grouped
 from .options import MilvusOptions
 from .schema import (
     CONTENT,
@@ -24,6 +26,7 @@ from .schema import (
     SUMMARY,
     TERMS,
     TOKEN_LIST,
+    MilvusDialect,
     MilvusInfo,
     row_bytes,
 )
@@ -41,12 +44,92 @@ _NUMBER_SPACE = 2**62 + 1
 _log = logging.getLogger(__name__)
 
 
-class Connection:
-    """A MilvusClient that is open or closed. All calls block."""
+class Rows(ABC):
+    """What the engine asks of a Milvus, wherever it runs. All calls block.
+
+    Args:
+        options: Of the store.
+    """
+
+    is_shared: bool = True
+    """Whether others may write during a read."""
+    dialect = MilvusDialect()
+
+    def __init__(self, options: MilvusOptions) -> None:
+        self.options = options
+
+    @abstractmethod
+    def open(self) -> None:
+        """Raises: StoreUnavailableError, StoreLockedError."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Harmless when closed."""
+
+    @property
+    @abstractmethod
+    def has_snapshots(self) -> bool:
+        """Whether a search sees the rows of one moment."""
+
+    @abstractmethod
+    def upsert(self, collection: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write `rows`, all of which fit in one message (see `pieces`)."""
+
+    def pieces(self, rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+        """`rows` in parts for one message each."""
+        return grouped(rows, at_most(self.options.batch_size), (row_bytes, _PIECE_BYTES))
+
+    @abstractmethod
+    def delete(self, collection: str, ids: Sequence[str]) -> None: ...
+
+    @abstractmethod
+    def get(self, collection: str, ids: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
+        """Rows by id; missing ones are left out."""
+
+    @abstractmethod
+    def query(self, collection: str, condition: str, fields: Sequence[str]) -> list[dict[str, Any]]:
+        """Rows that match, at most about `MAX_LIMIT`."""
+
+    @abstractmethod
+    def count(self, collection: str, condition: str = "") -> int:
+        """Rows that match."""
+
+    @abstractmethod
+    def scan(self, collection: str, condition: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """All rows of versions that match."""
+
+    @abstractmethod
+    def search(
+        self, collection: str, field_name: str, query: Any, limit: int, condition: str, fields: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """The best rows with ``id`` and ``distance``, best first."""
+
+    @abstractmethod
+    def has(self, collection: str) -> bool: ...
+
+    @abstractmethod
+    def load(self, collection: str) -> None:
+        """Before the first read of a session; harmless when loaded."""
+
+    @abstractmethod
+    def drop(self, collection: str) -> None: ...
+
+    @abstractmethod
+    def names(self) -> list[str]: ...
+
+    @abstractmethod
+    def create_chunks(self, collection: str, info: MilvusInfo) -> None: ...
+
+    @abstractmethod
+    def create_heads(self, collection: str) -> None: ...
+
+
+class Connection(Rows):
+    """A MilvusClient that is open or closed."""
 
     def __init__(self, owner: object, options: MilvusOptions) -> None:
+        super().__init__(options)
         self._owner = owner
-        self.options = options
         self.pymilvus = needs("milvus", "pymilvus", purpose="MilvusLiteStore")
         self._client: Any = None
         self._loaded: set[str] = set()
@@ -120,20 +203,6 @@ class Connection:
     def upsert(self, collection: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write `rows`, all of which fit in one message (see `pieces`)."""
         self.call("upsert", collection, list(rows))
-
-    def pieces(self, rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-        """`rows` in parts for one message each."""
-        piece: list[dict[str, Any]] = []
-        size = 0
-        for row in rows:
-            bytes_of = row_bytes(row)
-            if piece and (len(piece) == self.options.batch_size or size + bytes_of > _PIECE_BYTES):
-                yield piece
-                piece, size = [], 0
-            piece.append(row)
-            size += bytes_of
-        if piece:
-            yield piece
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         for start in range(0, len(ids), _IDS_PER_CALL):

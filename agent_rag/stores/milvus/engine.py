@@ -1,6 +1,6 @@
-"""The engine of `MilvusLiteStore` for a server: collections, and where reads and writes begin.
+"""The engine of `MilvusLiteStore`: collections, and where reads and writes begin.
 
-The client blocks, so in threads.
+Milvus blocks, so in threads: in several for a server, and in one for a local file, which nobody else has open.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from ..engine.prepared import PreparedDocument, prepare_write
 from ..engine.records import Checked, closed_store, existing
 from ..engine.store import Answer, settled
-from ..rows.worker import Steps, run_out
+from ..rows.worker import Closing, Steps, Worker, run_out
 from ..versions.heads import Name
-from .client import Connection
-from .heads import Heads
+from .client import Connection, Rows
+from .heads import Heads, LiteHeads
+from .lite import LiteConnection
 from .options import DISTANCES, MilvusOptions
 from .schema import HEAD, INFO_ID, MilvusInfo, chunks_of, heads_of, info_row
 from .view import Reader
@@ -41,8 +42,9 @@ class MilvusEngine:
     def __init__(self, owner: object, options: MilvusOptions) -> None:
         self._owner = owner
         self._options = options
-        self.connection = Connection(owner, options)
-        self._runner: _Pool | None = None
+        self.connection: Rows = LiteConnection(owner, options) if options.is_local else Connection(owner, options)
+        self._runner: _Pool | Worker | None = None
+        self._closing = Closing()
         self._readers: dict[str, Reader] = {}
 
     @property
@@ -51,16 +53,21 @@ class MilvusEngine:
 
     async def open(self) -> None:
         self._readers = {}
-        await asyncio.to_thread(self.connection.open)
-        self._runner = _Pool()
+        await self._closing.over()
+        runner = self._runner = Worker("agent-rag-milvus") if self._options.is_local else _Pool()
+        try:
+            await asyncio.wrap_future(runner.read(self.connection.open))
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Finish what is queued first."""
         runner, self._runner = self._runner, None
         if runner is not None:
-            await asyncio.shield(asyncio.to_thread(self._close, runner))
+            await self._closing.run(lambda: self._close(runner))
 
-    def _close(self, runner: _Pool) -> None:
+    def _close(self, runner: _Pool | Worker) -> None:
         try:
             runner.stop()
         finally:
@@ -136,7 +143,8 @@ class MilvusEngine:
         reader = self._readers.get(name)
         if reader is None:
             turn = _turns[self._options.uri, name]
-            reader = self._readers[name] = Reader(self.connection, info, Heads(self.connection, name), turn)
+            heads = LiteHeads if self._options.is_local else Heads
+            reader = self._readers[name] = Reader(self.connection, info, heads(self.connection, name), turn)
         reader.take(info)
         return reader
 
@@ -183,8 +191,9 @@ class MilvusEngine:
 
     async def ping(self) -> StoreHealth:
         names = await self.names()
-        facts = {"engine": "Milvus", "uri": redact(self._options.uri), "collections": str(len(names))}
-        return StoreHealth(ok=True, detail="Milvus", facts=facts)
+        engine = "Milvus Lite" if self._options.is_local else "Milvus"
+        facts = {"engine": engine, "uri": redact(self._options.uri), "collections": str(len(names))}
+        return StoreHealth(ok=True, detail=engine, facts=facts)
 
     # --- threads ---
 
@@ -201,13 +210,13 @@ class MilvusEngine:
         return await asyncio.wrap_future(self._running().read(job))
 
     async def _write(self, collection: str, steps: Callable[[], Steps[T]]) -> T:
-        def run() -> T:
+        def run() -> Steps[T]:
             with _turns[self._options.uri, collection]:
-                return run_out(steps())
+                return (yield from steps())
 
-        return await asyncio.wrap_future(self._running().read(run))
+        return await asyncio.wrap_future(self._running().write(run()))
 
-    def _running(self) -> _Pool:
+    def _running(self) -> _Pool | Worker:
         if self._runner is None:
             raise closed_store(self._owner)
         return self._runner
@@ -221,6 +230,9 @@ class _Pool:
 
     def read(self, job: Callable[[], T]) -> Future[T]:
         return self._threads.submit(job)
+
+    def write(self, steps: Steps[T]) -> Future[T]:
+        return self._threads.submit(run_out, steps)
 
     def stop(self) -> None:
         self._threads.shutdown(wait=True)

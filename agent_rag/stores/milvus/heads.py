@@ -9,15 +9,12 @@ from ...documents import DocumentSummary
 from ...filters import FilterLike, matches
 from ..versions.heads import Name
 from ..versions.versions import Changed
-from .client import Connection
+from .client import Rows
 from .schema import (
     DOCUMENT_HASH,
     HEAD,
-    ID,
     REMOVALS_ID,
     SUMMARY,
-    TERMS,
-    MilvusDialect,
     Stored,
     chunks_of,
     document_hash,
@@ -34,7 +31,7 @@ _STATISTICS_S = 30.0
 class Heads:
     """The heads of one collection. Statistics are kept until this store writes, at most 30 s."""
 
-    def __init__(self, connection: Connection, collection: str) -> None:
+    def __init__(self, connection: Rows, collection: str) -> None:
         self._connection = connection
         self._heads, self._chunks = heads_of(collection), chunks_of(collection)
         self._statistics: tuple[int, int, int] | None = None
@@ -66,7 +63,10 @@ class Heads:
 
     def names(self) -> list[Name]:
         """All documents, in order."""
-        return sorted(stored_of_row(row).name for row in self._connection.scan(self._heads, "", [HEAD]))
+        return sorted(one.name for one in self._all())
+
+    def _all(self) -> Iterable[Stored]:
+        return map(stored_of_row, self._connection.scan(self._heads, "", [HEAD]))
 
     def summaries(
         self, metadata_filter: FilterLike | None, names: Sequence[Name] | None = None
@@ -75,7 +75,7 @@ class Heads:
         fields = [HEAD, SUMMARY]
         rows: Iterable[Mapping[str, object]]
         if names is None:
-            condition = MilvusDialect().condition(metadata_filter)
+            condition = self._connection.dialect.condition(metadata_filter)
             rows = self._connection.scan(self._heads, condition, fields)
         else:
             rows = self._connection.get(self._heads, [head_row_id(name) for name in names], fields)
@@ -83,8 +83,8 @@ class Heads:
         kept = [summary for summary in found if matches(metadata_filter, summary.metadata)]
         return sorted(kept, key=lambda summary: (summary.scope, summary.document_id))
 
-    def changed(self) -> None:
-        """Called after a write."""
+    def changed(self, put: Iterable[Stored] = (), dropped: Iterable[Name] = ()) -> None:
+        """Called after a write of these heads."""
         self._statistics = None
 
     def removing(self) -> None:
@@ -127,7 +127,7 @@ class Heads:
         if unknown:
             before = self.removals()
             counted = {
-                term: self._connection.count(self._chunks, f"array_contains({TERMS}, {term})") for term in unknown
+                term: self._connection.count(self._chunks, self._connection.dialect.has_term(term)) for term in unknown
             }
             if self.removals() != before:
                 raise Changed
@@ -139,7 +139,7 @@ class Heads:
         found = self._statistics
         if found is None or time.monotonic() - self._since > _STATISTICS_S:
             self._since, self._frequencies = time.monotonic(), {}
-            heads = [stored_of_row(row).head for row in self._connection.scan(self._heads, "", [HEAD, ID])]
+            heads = [one.head for one in self._all()]
             found = (
                 sum(head.count for head in heads),
                 sum(head.indexed for head in heads),
@@ -147,3 +147,34 @@ class Heads:
             )
             self._statistics = found
         return found
+
+
+class LiteHeads(Heads):
+    """Those of a local file, which nobody else writes to: read once, and kept in memory."""
+
+    def __init__(self, connection: Rows, collection: str) -> None:
+        super().__init__(connection, collection)
+        self._stored = {one.name: one for one in super()._all()}
+        self._name_of = {one.head.number: name for name, one in self._stored.items()}
+
+    def by_number(self, head_of: Mapping[int, str]) -> dict[int, Stored]:
+        return {number: self._stored[self._name_of[number]] for number in head_of if number in self._name_of}
+
+    def by_name(self, names: Sequence[Name]) -> dict[Name, Stored]:
+        return {name: self._stored[name] for name in names if name in self._stored}
+
+    def find(self, document_id: str) -> list[Name]:
+        return sorted(name for name in self._stored if name[1] == document_id)
+
+    def _all(self) -> Iterable[Stored]:
+        return self._stored.values()
+
+    def changed(self, put: Iterable[Stored] = (), dropped: Iterable[Name] = ()) -> None:
+        super().changed()
+        put = list(put)
+        for name in (*dropped, *(one.name for one in put)):
+            if (old := self._stored.pop(name, None)) is not None:
+                del self._name_of[old.head.number]
+        for one in put:
+            self._stored[one.name] = one
+            self._name_of[one.head.number] = one.name

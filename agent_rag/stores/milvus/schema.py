@@ -133,11 +133,19 @@ class MilvusDialect:
         listed = ", ".join(f'"{token_hash(token)}"' for token in tokens)
         return f"(array_contains_any({TOKEN_LIST}, [{listed}]))" if tokens else f"({NEVER})"
 
+    def has_term(self, term: int) -> str:
+        """A chunk has a term."""
+        return f"array_contains({TERMS}, {term:d})"
+
+    def number(self, field: str) -> str:
+        """A field of `NUMBERS`."""
+        return f'{NUMBERS}["{field}"]'
+
     def in_range(self, field: str, bounds: Mapping[str, float]) -> str:
         operators = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
         # The token comes first, since the negation of a comparison with a missing number is not true everywhere.
         parts = [self.any_token([field])]
-        parts += [f'{NUMBERS}["{field}"] {operators[bound]} {float(value)!r}' for bound, value in bounds.items()]
+        parts += [f"{self.number(field)} {operators[bound]} {float(value)!r}" for bound, value in bounds.items()]
         return f"({' and '.join(parts)})"
 
     def combine(self, must: Sequence[str] = (), should: Sequence[str] = (), must_not: Sequence[str] = ()) -> str:

@@ -11,7 +11,6 @@ from pydantic import SecretStr
 from ...errors import ConfigurationError, redact
 from ..engine.store import EngineStore
 from .engine import MilvusEngine
-from .lite import LiteEngine
 from .options import MilvusOptions
 
 MetricType = Literal["COSINE", "IP", "L2"]
@@ -20,8 +19,8 @@ MetricType = Literal["COSINE", "IP", "L2"]
 class MilvusLiteStore(EngineStore):
     """Milvus, in this process (Milvus Lite) or on a server.
 
-    A local file belongs to one store object at a time, shared by any number of tasks; searches are answered from memory
-    and exact. See docs/stores/milvus.md for what each deployment promises.
+    A local file belongs to one store object at a time, shared by any number of tasks; its searches are exact. See
+    docs/stores/milvus.md for what each deployment promises.
 
     Args:
         uri: File of Milvus Lite, ending in ``.db``, made when it does not exist; or ``http://host:19530``.
@@ -70,7 +69,7 @@ class MilvusLiteStore(EngineStore):
             client_kwargs=dict(client_kwargs or {}),
         )
         self._where = redact(place)
-        super().__init__(LiteEngine(self, options) if options.is_local else MilvusEngine(self, options))
+        super().__init__(MilvusEngine(self, options))
         if not keyword:
             self.keyword_search = False
 

@@ -22,7 +22,7 @@ from ..engine.sparse import decode
 from ..versions.exact_scores import similarities
 from ..versions.heads import MAX_INDEX
 from ..versions.versions import Changed, Versions
-from .client import Connection
+from .client import Rows
 from .heads import Heads
 from .schema import (
     CONTENT,
@@ -31,7 +31,6 @@ from .schema import (
     ID,
     NUMBER,
     SPARSE,
-    MilvusDialect,
     MilvusInfo,
     Stored,
     among,
@@ -46,7 +45,6 @@ from .schema import (
 
 T = TypeVar("T")
 
-_DIALECT = MilvusDialect()
 _ATTEMPTS = 20
 _FREE_ATTEMPTS = 3
 _SPARE = 20
@@ -62,7 +60,7 @@ class Reader:
     """
 
     def __init__(
-        self, connection: Connection, info: MilvusInfo, heads: Heads, turn: contextlib.AbstractContextManager[Any]
+        self, connection: Rows, info: MilvusInfo, heads: Heads, turn: contextlib.AbstractContextManager[Any]
     ) -> None:
         self._turn = turn
         self.connection = connection
@@ -152,7 +150,7 @@ class Reader:
     def count(self, metadata_filter: FilterLike | None) -> int:
         if plan(metadata_filter) is None:
             return self.heads.chunks
-        condition = _DIALECT.condition(metadata_filter)
+        condition = self.connection.dialect.condition(metadata_filter)
         if self.connection.count(self.chunks_name) == self.heads.chunks:
             return self.connection.count(self.chunks_name, condition)
         found = self.connection.scan(self.chunks_name, condition, [ID, HEAD_OF])
@@ -197,7 +195,7 @@ class View:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._versions: Versions[int, Stored] = Versions(is_shared=True)
+        self._versions: Versions[int, Stored] = Versions(is_shared=reader.connection.is_shared)
         self._head_of: dict[int, str] = {}
         """Number of a version -> id of its document's head row."""
         self._carried: dict[str, dict[str, Any]] = {}
@@ -296,7 +294,7 @@ class View:
         fields = [HEAD_OF, *fields, *([CONTENT] if count <= _CARRIED else [])]
         for _ in range(_ATTEMPTS):
             more = [among(NUMBER, sorted(versions.stale), negate=True)] if versions.stale else []
-            condition = _DIALECT.condition(metadata_filter, *more)
+            condition = reader.connection.dialect.condition(metadata_filter, *more)
             rows = reader.connection.search(reader.chunks_name, field, query, count, condition, fields)
             placed = [(*parse_row_id(row[ID]), row) for row in rows]
             self._head_of |= {number: row[HEAD_OF] for number, _, row in placed}

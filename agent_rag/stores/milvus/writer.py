@@ -15,7 +15,7 @@ from ..engine.prepared import PreparedChunk, PreparedDocument
 from ..engine.sparse import storable_average
 from ..rows.worker import Steps
 from ..versions.heads import Head, Name, Runs, runs_of
-from .client import Connection
+from .client import Rows
 from .heads import Heads
 from .schema import (
     ID,
@@ -40,7 +40,7 @@ class Writer:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._connection: Connection = reader.connection
+        self._connection: Rows = reader.connection
         self._heads: Heads = reader.heads
 
     @property
@@ -61,7 +61,7 @@ class Writer:
         for start in range(0, len(names), _PAGE):
             stored = self._heads.by_name(names[start : start + _PAGE])
             self._connection.delete(self._reader.heads_name, [head_row_id(name) for name in stored])
-            self._heads.changed()
+            self._heads.changed(dropped=stored)
             self._delete_rows(stored.values())
             removed += sum(one.head.count for one in stored.values())
             yield
@@ -94,12 +94,11 @@ class Writer:
         names = [document.name for document in group]
         before = self._heads.by_name(names)
         heads = {document.name: _head(numbers[document.name], document) for document in group}
-        rows = [
-            head_row(document.summary, heads[document.name], _history(before.get(document.name))) for document in group
-        ]
+        histories = {name: _history(before.get(name)) for name in names}
+        rows = [head_row(document.summary, heads[document.name], histories[document.name]) for document in group]
         for piece in self._connection.pieces(rows):
             self._connection.upsert(self._reader.heads_name, piece)
-        self._heads.changed()
+        self._heads.changed([Stored(name, heads[name], histories[name]) for name in names])
         self._remove_old(heads, before)
         yield
         return sum(one.head.count for one in before.values())

@@ -158,17 +158,6 @@ class Connections:
         """Run `work` in one transaction; again if another one was in the way."""
         return await self._run(lambda: self._transaction(work), (_Conflict,))
 
-    async def write_at_once(self, work: Callable[[Session], Awaitable[T]]) -> T | None:
-        """Run `work`, a single statement, which is a transaction without the round trips of one. Returns None where
-        another transaction was in the way, and nothing was done."""
-        try:
-            async with self._acquired() as session:
-                return await work(session)
-        except _Conflict:
-            return None
-        except _Disconnected as error:
-            _give_up(error)
-
     @contextlib.asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
         """A connection outside of a transaction."""
@@ -178,7 +167,15 @@ class Connections:
         except (_Conflict, _Disconnected) as error:
             _give_up(error)
 
-    async def _run(self, attempt_once: Callable[[], Awaitable[T]], again: tuple[type[Exception], ...]) -> T:
+    async def _run(self, work: Callable[[], Awaitable[T]], again: tuple[type[Exception], ...]) -> T:
+        async def attempt_once() -> T:
+            try:
+                return await work()
+            except _Disconnected:
+                if self._pool is not None:
+                    await self._pool.expire_connections()  # the others are lost, too, where the server was restarted
+                raise
+
         try:
             with contextlib.suppress(*again):  # nearly always that is all, and the rest takes 50 us to set up
                 return await attempt_once()
@@ -274,12 +271,7 @@ def _raise_translated(error: Exception, timeout_s: float) -> NoReturn:
             raise StoreUnavailableError(
                 f"PostgreSQL did not answer within timeout_s={timeout_s:g}; check the server, or raise timeout_s"
             ) from error
-        case (
-            asyncpg.DeadlockDetectedError()
-            | asyncpg.SerializationError()
-            | asyncpg.InvalidCachedStatementError()
-            | asyncpg.DivisionByZeroError()  # how `writer.remove` ends a statement
-        ):
+        case asyncpg.DeadlockDetectedError() | asyncpg.SerializationError() | asyncpg.InvalidCachedStatementError():
             raise _Conflict(text) from error
         case asyncpg.UndefinedTableError():
             raise RelationGone(text) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Literal
@@ -18,11 +18,10 @@ import numpy.typing as npt
 
 from ..engine.records import Matrix
 
-Engine = Literal["pgvector", "coded", "array", "none"]
-"""How a collection keeps its vectors: in pgvector's type, or in arrays with or without codes; none for 0 dimensions."""
+Engine = Literal["pgvector", "array", "none"]
+"""How a collection keeps its vectors: in pgvector's type, or in arrays; none for 0 dimensions."""
 
 _HEADER = b"PGCOPY\n\xff\r\n\x00" + struct.pack(">ii", 0, 0)
-_THREE_FIELDS = struct.pack(">h", 3)
 _TRAILER = struct.pack(">h", -1)
 _TEXT, _FLOAT4, _FLOAT8 = 25, 700, 701  # type oids, fixed in PostgreSQL's catalog
 _PIECE = 1 << 20
@@ -34,7 +33,7 @@ _POSTING = np.dtype(
         ("term_size", ">i4"),
         ("term", ">i8"),
         ("chunk_size", ">i4"),
-        ("chunk", ">i4"),
+        ("chunk", ">i8"),
         ("frequency_size", ">i4"),
         ("frequency", ">i2"),
         ("length_size", ">i4"),
@@ -54,9 +53,9 @@ def integer(value: int) -> bytes:
     return struct.pack(">ii", 4, value)
 
 
-def bits(value: bytes) -> bytes:
-    """A field of type bit, of 8 bits for each byte."""
-    return struct.pack(">ii", 4 + len(value), 8 * len(value)) + value
+def big_integer(value: int) -> bytes:
+    """A field of type int8."""
+    return struct.pack(">iq", 8, value)
 
 
 def text(value: str) -> bytes:
@@ -93,7 +92,7 @@ def postings(terms: Sequence[Counter[str]], chunk_ids: Sequence[int]) -> bytes:
     sizes = [len(counted) for counted in terms]
     rows = np.empty(sum(sizes), dtype=_POSTING)
     rows["fields"] = 4
-    for name, size in (("term_size", 8), ("chunk_size", 4), ("frequency_size", 2), ("length_size", 2)):
+    for name, size in (("term_size", 8), ("chunk_size", 8), ("frequency_size", 2), ("length_size", 2)):
         rows[name] = size
     rows["term"] = [term_key(token) for counted in terms for token in counted]
     rows["chunk"] = np.repeat(np.asarray(chunk_ids, dtype=np.int64), sizes)
@@ -103,15 +102,6 @@ def postings(terms: Sequence[Counter[str]], chunk_ids: Sequence[int]) -> bytes:
     rows["frequency"] = np.minimum(frequencies, MAX_INT2)
     rows["length"] = np.repeat([min(counted.total(), MAX_INT2) for counted in terms], sizes)
     return rows[np.argsort(rows["term"], kind="stable")].tobytes()
-
-
-def numbers(held: Sequence[Mapping[str, float]], chunk_ids: Sequence[int]) -> list[bytes]:
-    """Rows (key, value, chunk)."""
-    return [
-        _THREE_FIELDS + text(key) + struct.pack(">id", 8, value) + integer(chunk)
-        for indexed, chunk in zip(held, chunk_ids, strict=True)
-        for key, value in indexed.items()
-    ]
 
 
 async def stream(rows: Sequence[bytes]) -> AsyncIterator[bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from ...retrieval.lexical import K1, B, counts, idf, tokenize
@@ -35,22 +34,23 @@ async def term_weights(session: Session, collection: Collection, text: str) -> d
 
 
 def ranking_sql(
-    collection: Collection, weights: dict[int, float], limit: int, values: Values, among: Sequence[int] | None = None
+    collection: Collection, weights: dict[int, float], limit: int, values: Values, among: str | None = None
 ) -> str:
     """A query for (chunk, weight) of the best `limit` chunks, and of those with the score of the last one.
 
     Args:
-        among: Ids of the only chunks that count.
+        among: A condition over the alias ``c`` for the only chunks that count.
     """
     average = collection.words / collection.worded
     norm = f"({values.bind(K1 * (1 - B), 'float8')} + {values.bind(K1 * B / average, 'float8')} * p.length)"
     terms = values.bind(list(weights), "int8[]")
     numbers = values.bind(list(weights.values()), "float8[]")
-    condition = "" if among is None else f"WHERE p.chunk = ANY({values.bind(list(among), 'int4[]')}) "
+    chunks = f"(SELECT c.id FROM {collection.chunk_table} c WHERE {among})"
     return (
         f"SELECT p.chunk, sum(q.weight / (1 + {norm} / p.frequency)) AS weight "
         f"FROM unnest({terms}, {numbers}) AS q(term, weight) JOIN {collection.postings} p ON p.term = q.term "
-        f"{condition}GROUP BY p.chunk ORDER BY weight DESC FETCH FIRST ({values.bind(limit, 'int8')}) ROWS WITH TIES"
+        f"{'' if among is None else f'WHERE p.chunk IN {chunks} '}GROUP BY p.chunk "
+        f"ORDER BY weight DESC FETCH FIRST ({values.bind(limit, 'int8')}) ROWS WITH TIES"
     )
 
 

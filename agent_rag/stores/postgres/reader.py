@@ -145,7 +145,7 @@ async def _page_of(
 ) -> list[VectorRecord]:
     """Records of the documents in the given order; of a single one, at most `limit` with an index above `after`."""
     values = Values()
-    order = values.bind(list(documents), "int4[]")
+    order = values.bind(list(documents), "int8[]")
     rows = await session.fetch(
         f"SELECT {_columns(collection, True)} FROM unnest({order}) WITH ORDINALITY AS o(id, position) "
         f"JOIN {collection.documents} d ON d.id = o.id JOIN {collection.chunk_table} c ON c.document = d.id "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +11,11 @@ from ...filters import FilterLike
 from ...filters.plan import plan
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 from ..engine.driver import run_steps_async
-from .codes import Candidates
 from .connection import Session
-from .filters import Values, ranges_of, uses_index, where
+from .filters import Values, uses_index, where
 from .keyword import ranking_sql, term_weights
 from .reader import each
 from .schema import Collection
-from .selection import FrequencyCache, Selection
 from .vectors import MAX_INDEXED_DIMENSIONS, Extension, distance_sql, score_of, stored_query
 from .writer import document_key
 
@@ -26,14 +23,10 @@ _MAX_EF_SEARCH = 1_000
 """pgvector's own bound."""
 _MAX_SCAN = 40_000
 """Vectors that a filtered search of the index looks at before it stops."""
-_ROW_BYTES, _CACHED_BYTES = 400, 1 << 30
-"""About the size of a chunk without vector and text; a table that is smaller than this is taken to be in memory."""
 _COLLECTED = 2
 """Of so many times the hits that are wanted, a filtered search of the index takes the nearest."""
-_MANY = 0.4
-"""From this share on, the codes of all chunks are read rather than the rows of those that match."""
-_MAX_LOOKS = 10_000
-"""Of the best chunks by keyword, so many are looked at one by one for those that match a filter."""
+_LOOKS = 10
+"""Of so many times the hits that are wanted, the best by keyword are looked at one by one for those that match."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +41,7 @@ class Search:
     """One search in one transaction."""
 
     def __init__(
-        self,
-        request: RetrieveRequest,
-        extension: Extension | None,
-        tuning: Tuning,
-        frequencies: FrequencyCache,
-        *,
-        seen: Collection | None,
+        self, request: RetrieveRequest, extension: Extension | None, tuning: Tuning, *, seen: Collection | None
     ) -> None:
         """
         Args:
@@ -63,43 +50,25 @@ class Search:
         self._request = request
         self._extension = extension
         self._tuning = tuning
-        self._frequencies = frequencies
         self._session: Session
         self._collection: Collection
-        self._selection: Selection
         self._effort = min(max(tuning.ef_search, 2 * _list_length(request)), _MAX_EF_SEARCH)
         self._unfiltered = plan(request.metadata_filter) is None
         # The planner thinks that comparing tokens row by row costs nothing (160 ms instead of 20 for a filter of 20
         # values at 100k chunks), so it is kept to the indexes where there are any.
-        by_index = (
-            seen is not None
-            and bool(request.vectors)
-            and (self._has_codes(seen) or (self._unfiltered and seen.indexed))
-        )
+        by_index = seen is not None and bool(request.vectors) and self._unfiltered and seen.indexed
         self._without_scans = by_index or uses_index(request.metadata_filter)
-        # Planning takes 0.2 ms, and 0.8 without pgvector; such a search has one plan whatever the vector.
-        self._generic = by_index and not request.texts
-        self._is_cached = seen is not None and seen.chunks * (4 * seen.info.dimensions + _ROW_BYTES) < _CACHED_BYTES
-        # A plain search needs no rank of ours, so its texts come with the ranking.
-        self._with_bodies = request.rank is None and len(request.vectors) + len(request.texts) == 1
         self._scans: bool
         """Whether tables may be scanned, at this point of the transaction."""
-        self._plans: bool
-        """Whether each statement is planned for its values."""
+        # A plain search needs no rank of ours, so its texts come with the ranking.
+        self._with_bodies = request.rank is None and len(request.vectors) + len(request.texts) == 1
         self._bodies: dict[int, str] = {}
         self._ids: dict[ChunkKey, int] = {}
 
     @property
     def settings(self) -> str:
         """Settings of the transaction, sent with its first message."""
-        statements = []
-        if self._without_scans:
-            statements.append("SET LOCAL enable_seqscan = off")
-        if self._generic:
-            statements.append("SET LOCAL plan_cache_mode = force_generic_plan")
-        if self._is_cached:
-            # PostgreSQL 18 reads ahead through other processes: 2.1 ms instead of 1.0 for 270 blocks in memory.
-            statements.append("SET LOCAL effective_io_concurrency = 0")
+        statements = ["SET LOCAL enable_seqscan = off"] if self._without_scans else []
         if self._request.vectors and self._extension is not None:
             statements.append(f"SET LOCAL hnsw.ef_search = {self._effort}")
             if not self._unfiltered:  # without a filter the first vectors are enough, and found 0.2 ms sooner
@@ -113,10 +82,7 @@ class Search:
         """The search, in a transaction with `settings`."""
         self._session, self._collection = session, collection
         self._bodies, self._ids = {}, {}
-        self._scans, self._plans = not self._without_scans, not self._generic
-        self._selection = Selection(
-            session, collection, self._request.metadata_filter, self._frequencies, few=self._few
-        )
+        self._scans = not self._without_scans
         return await run_steps_async(self._request, self.answer)
 
     async def answer(self, step: Step) -> Any:
@@ -135,66 +101,35 @@ class Search:
         query = stored_query(self._collection.info, vector)
         if keys is not None:
             return await self._exact(query, limit, metadata_filter, await self._ids_of(keys))
-        if self._has_codes(self._collection):
-            return await self._by_codes(query, limit, metadata_filter)
-        if self._may_be_narrow and (found := await self._exact_in_range(query, limit)):
-            return found
-        if await self._is_small():
+        if await self._is_small(metadata_filter):
             return await self._exact(query, limit, metadata_filter, None)
         found = await self._by_index(query, limit, metadata_filter)
         # The index looks at a bounded number of vectors, so a filter may have left too few.
         return found if len(found) >= limit else await self._exact(query, limit, metadata_filter, None)
 
-    def _has_codes(self, collection: Collection) -> bool:
-        return collection.engine == "coded" and collection.chunks > self._tuning.exact_below
-
-    @property
-    def _may_be_narrow(self) -> bool:
-        """Whether the vector index could be used, and a range of numbers tells whether it is the better path."""
-        value = self._request.metadata_filter
-        large = self._collection.indexed and self._collection.chunks > self._tuning.exact_below
-        return large and not uses_index(value) and bool(ranges_of(value))
-
-    async def _is_small(self) -> bool:
-        """Whether comparing every vector that the filter keeps is the better path.
-
-        Comparing costs about 1 us for each vector that the filter keeps, walking the graph about 2 us for each of the
-        `ef_search` / share vectors visited: equal at a number of vectors that grows with the root of the size. (The
-        factor is on the side of comparing, which misses nothing.)
-        """
-        if self._collection.chunks <= self._tuning.exact_below:
+    async def _is_small(self, metadata_filter: FilterLike | None) -> bool:
+        """Whether every vector that the filter keeps is compared: where there is no index, or they are few."""
+        most = self._tuning.exact_below
+        if not self._collection.indexed or self._collection.chunks <= most:
             return True
-        if self._selection.keeps_all:
-            return not self._collection.indexed
-        return await self._selection.matches() <= self._few or not self._collection.indexed
-
-    @property
-    def _few(self) -> int:
-        return max(self._tuning.exact_below, int(55 * math.sqrt(self._collection.chunks)))
+        if self._unfiltered:
+            return False
+        values = Values()
+        row = await self._session.fetch_one(
+            f"SELECT count(*) AS kept FROM (SELECT FROM {self._collection.chunk_table} c "
+            f"WHERE {where(metadata_filter, 'c', values)} LIMIT {most + 1:d}) AS held",
+            *values,
+        )
+        return int(row["kept"]) <= most
 
     async def _exact(
         self, query: list[float], limit: int, metadata_filter: FilterLike | None, ids: Sequence[int] | None
     ) -> list[Scored]:
-        if not self._plans:
-            # A plan for any vector casts the one at hand once for each row.
-            await self._session.execute("SET LOCAL plan_cache_mode = force_custom_plan")
-            self._plans = True
         values = Values()
         distance = self._distance(query, values)
-        if ids is None:
-            condition = self._selection.condition(values)
-        else:
-            condition = f"({where(metadata_filter, 'c', values)}) AND c.id = ANY({values.bind(list(ids), 'int4[]')})"
-        return await self._nearest_of(condition, distance, limit, values)
-
-    async def _exact_in_range(self, query: list[float], limit: int) -> list[Scored]:
-        """The nearest in a narrow range, without counting it first; nothing where it is not narrow."""
-        values = Values()
-        distance = self._distance(query, values)
-        return await self._nearest_of(self._selection.condition(values, at_most=self._few), distance, limit, values)
-
-    async def _nearest_of(self, condition: str, distance: str, limit: int, values: Values) -> list[Scored]:
-        """The nearest of the chunks, the alias ``c``, that meet a condition."""
+        condition = f"({where(metadata_filter, 'c', values)})"
+        if ids is not None:
+            condition += f" AND c.id = ANY({values.bind(list(ids), 'int8[]')})"
         # `+ 0` hides the expression from the index, whose order is approximate; named, it is computed once per row.
         near = (
             f"SELECT c.id, c.document, c.chunk_index, {distance} + 0 AS distance "
@@ -202,33 +137,6 @@ class Search:
             f"ORDER BY distance FETCH FIRST ({values.bind(limit, 'int8')}) ROWS WITH TIES"
         )
         return await self._ranked(near, "distance", limit, values)
-
-    async def _by_codes(self, query: list[float], limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
-        await self._avoid_scans()
-        candidates = Candidates(self._collection.chunk_table, query, self._tuning.ef_search, limit)
-        values = Values()
-        distance = self._distance(query, values)
-        if self._unfiltered:
-            found = f"c.id = ANY(ARRAY({candidates.of_all(self._collection.chunks, values)}))"
-        elif ids := await self._among_nearest(candidates, metadata_filter):
-            found = f"c.id = ANY({values.bind(ids, 'int4[]')})"
-        else:
-            # Rows that are read anyway are found again by their places.
-            column = "ctid" if uses_index(metadata_filter) else "id"
-            kept = candidates.of_few(column, self._selection.condition(values), values)
-            found = f"c.{column} = ANY(ARRAY({kept}))"
-        return await self._nearest_of(found, distance, limit, values)
-
-    async def _among_nearest(self, candidates: Candidates, metadata_filter: FilterLike | None) -> list[int]:
-        """Candidates that match a filter among the nearest of all; none where too few chunks match, or too few of those
-        near the query."""
-        share = await self._selection.share()
-        if share is None or share < _MANY:
-            return []
-        size, values = share * self._collection.chunks, Values()
-        nearest = candidates.of_many(size, share, where(metadata_filter, "c", values), values)
-        ids = [row["id"] for row in await self._session.fetch(nearest, *values)]
-        return ids if 2 * len(ids) >= candidates.number(size) else []
 
     async def _avoid_scans(self) -> None:
         if self._scans:
@@ -259,41 +167,33 @@ class Search:
         weights = await term_weights(self._session, self._collection, text)
         if not weights:
             return []
-        if self._selection.keeps_all:
+        if self._unfiltered:
             return await self._best(weights, limit, limit)
-        share = await self._selection.matches() / max(1, self._collection.chunks)
-        # Of so many of the best, enough match: a look at each, in place of a list of all that match.
-        wanted = int(2 * limit / max(share, 1e-9))
-        if wanted <= _MAX_LOOKS:
-            found = await self._best(weights, limit, wanted, metadata_filter)
-            if len(found) >= limit:
-                return found
-        return await self._best(weights, limit, limit, among=await self._matching())
+        # Of so many of the best, enough may match: a look at each, in place of all that match.
+        found = await self._best(weights, limit, _LOOKS * limit, metadata_filter)
+        return found if len(found) >= limit else await self._best_matching(weights, limit, metadata_filter)
 
     async def _best(
-        self,
-        weights: dict[int, float],
-        limit: int,
-        wanted: int,
-        metadata_filter: FilterLike | None = None,
-        among: Sequence[int] | None = None,
+        self, weights: dict[int, float], limit: int, wanted: int, metadata_filter: FilterLike | None = None
     ) -> list[Scored]:
-        """The best `limit` of the best `wanted` by BM25."""
+        """The best `limit` that match, of the best `wanted` by BM25."""
         values = Values()
-        best = ranking_sql(self._collection, weights, wanted, values, among)
-        near = (
-            f"SELECT c.id, c.document, c.chunk_index, best.weight FROM ({best}) AS best "
-            f"JOIN {self._collection.chunk_table} c ON c.id = best.chunk "
-            f"WHERE best.weight > 0 AND ({where(metadata_filter, 'c', values)})"
-        )
+        best = ranking_sql(self._collection, weights, wanted, values)
+        near = f"{self._chunks_of(best)} AND ({where(metadata_filter, 'c', values)})"
         return await self._ranked(near, "weight DESC", limit, values)
 
-    async def _matching(self) -> list[int]:
+    async def _best_matching(
+        self, weights: dict[int, float], limit: int, metadata_filter: FilterLike | None
+    ) -> list[Scored]:
         values = Values()
-        rows = await self._session.fetch(
-            f"SELECT c.id FROM {self._collection.chunk_table} c WHERE {self._selection.condition(values)}", *values
+        best = ranking_sql(self._collection, weights, limit, values, where(metadata_filter, "c", values))
+        return await self._ranked(self._chunks_of(best), "weight DESC", limit, values)
+
+    def _chunks_of(self, best: str) -> str:
+        return (
+            f"SELECT c.id, c.document, c.chunk_index, best.weight FROM ({best}) AS best "
+            f"JOIN {self._collection.chunk_table} c ON c.id = best.chunk WHERE best.weight > 0"
         )
-        return [row["id"] for row in rows]
 
     async def _ranked(self, near: str, order: str, limit: int, values: Values) -> list[Scored]:
         """The rows of `near` by score, then by key."""
@@ -323,7 +223,7 @@ class Search:
         missing = [number for number in await self._ids_of(keys) if number not in self._bodies]
         if missing:
             rows = await self._session.fetch(
-                f"SELECT id, body FROM {self._collection.chunk_table} WHERE id = ANY($1::int4[])", missing
+                f"SELECT id, body FROM {self._collection.chunk_table} WHERE id = ANY($1::int8[])", missing
             )
             self._bodies |= {row["id"]: row["body"] for row in rows}
         known = [key for key in keys if self._ids.get(key) in self._bodies]

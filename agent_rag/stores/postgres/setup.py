@@ -9,9 +9,19 @@ from hashlib import blake2b
 
 from ...documents import storable_text
 from ...errors import ConfigurationError, StoreError
-from ..base import FORMAT_VERSION, CollectionInfo
+from ..base import CollectionInfo
 from .connection import Connections, Session
-from .schema import Collection, Names, collection_ddl, drop_ddl, index_ddl, load, missing, shared_ddl, upgrade
+from .schema import (
+    TABLE_FORMAT,
+    Collection,
+    Names,
+    collection_ddl,
+    drop_ddl,
+    index_ddl,
+    load,
+    missing,
+    shared_ddl,
+)
 from .vectors import Extension, VectorChoice, column_type, engine_for, find_extension
 
 logger = logging.getLogger("agent_rag")
@@ -109,7 +119,6 @@ class Schema:
     async def _create_shared(self, session: Session) -> None:
         await self._lock(session)
         await session.execute("SET LOCAL client_min_messages = warning; " + shared_ddl(self._options.names))
-        await upgrade(session, self._options.names)
 
     async def _lock(self, session: Session) -> None:
         # Two sessions that create the same thing at once fail, in spite of IF NOT EXISTS.
@@ -129,7 +138,7 @@ class Schema:
     async def _insert(self, session: Session, name: str, dimensions: int, fingerprint: str | None) -> None:
         self.check_may_change(f"collection {name!r} does not exist and cannot be created")
         extension = None if self._options.vector == "array" else self.extension
-        engine = engine_for(dimensions, extension, self._options.distance)
+        engine = engine_for(dimensions, extension)
         row = await session.fetch_one(
             f"INSERT INTO {self._options.names.collections} "
             "(name, dimensions, fingerprint, distance, format_version, engine, keyword) "
@@ -138,7 +147,7 @@ class Schema:
             dimensions,
             fingerprint,
             self._options.distance,
-            FORMAT_VERSION,
+            TABLE_FORMAT,
             engine,
             self._options.keyword,
         )
@@ -150,7 +159,6 @@ class Schema:
                     dimensions,
                     keyword=self._options.keyword,
                     vector=column_type(dimensions, engine, extension),
-                    coded=engine == "coded",
                 )
             )
 
@@ -168,19 +176,17 @@ def schema_script(names: Names, collections: Mapping[str, int], *, distance: str
     extension = Extension("", "") if pgvector else None
     parts = ["CREATE EXTENSION IF NOT EXISTS vector;\n" if pgvector else "", shared_ddl(names)]
     for number, (name, dimensions) in enumerate(collections.items(), 1):
-        engine = engine_for(dimensions, extension, distance)
+        engine = engine_for(dimensions, extension)
         info = CollectionInfo(name=name, dimensions=dimensions, distance=distance)
-        made = Collection(
-            number, info, engine, keyword, chunks=0, worded=0, words=0, litter=0, indexed=False, names=names
-        )
+        made = Collection(number, info, engine, keyword, chunks=0, worded=0, words=0, indexed=False, names=names)
         quoted = storable_text(name).replace("'", "''")
-        row = f"{number}, '{quoted}', {dimensions:d}, '{distance}', {FORMAT_VERSION}, '{engine}', {keyword}"
+        row = f"{number}, '{quoted}', {dimensions:d}, '{distance}', {TABLE_FORMAT}, '{engine}', {keyword}"
         parts.append(
             f"INSERT INTO {names.collections} (id, name, dimensions, distance, format_version, engine, keyword) "
             f"VALUES ({row});\n"
         )
         kind = column_type(dimensions, engine, extension)
-        parts.append(collection_ddl(names, number, dimensions, keyword=keyword, vector=kind, coded=engine == "coded"))
+        parts.append(collection_ddl(names, number, dimensions, keyword=keyword, vector=kind))
         index = index_ddl(made, extension) if engine == "pgvector" and extension is not None else None
         parts.append(f"{index};\n" if index else "")
     parts.append(f"SELECT setval(pg_get_serial_sequence('{names.collections}', 'id'), {max(1, len(collections))});\n")

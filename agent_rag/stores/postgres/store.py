@@ -24,7 +24,6 @@ from . import reader as reader
 from .connection import Connections, Session
 from .schema import Collection, Names, load
 from .search import Search, Tuning
-from .selection import FrequencyCache
 from .server import EmbeddedServer
 from .setup import Options, Schema, schema_script
 from .transactions import Changes, Transactions, itself
@@ -39,8 +38,7 @@ class PostgresStore(ConnectedStoreBase):
     """Records in PostgreSQL 15 or later; see docs/stores/postgres.md.
 
     Once a collection has more than `exact_below` chunks, vectors are searched by an HNSW index with pgvector 0.8, and
-    without it by codes of 1,024 bits (cosine only; other metrics are compared exactly in SQL). Every write is one
-    transaction, every search one snapshot.
+    without it they are all compared in SQL, as the log says. Every write is one transaction, every search one snapshot.
     Blocks may be nested; the outermost one opens and closes.
     """
 
@@ -73,10 +71,8 @@ class PostgresStore(ConnectedStoreBase):
             vector: ``"auto"`` takes pgvector where it can be had, ``"pgvector"`` insists, ``"array"`` does without.
             keyword: Index words in collections that this store creates. False: the store has no keyword search.
             index: ``"none"`` leaves building the vector index to `build_index`, for large first loads.
-            exact_below: Up to so many chunks of a collection, or with pgvector so many that a filter keeps, are all
-                compared.
-            ef_search: Vectors that a search of the index collects, up to 1,000, or that a search by codes compares for
-                the best 10 of 100,000: more is slower and finds more.
+            exact_below: Up to so many chunks of a collection, or so many that a filter keeps, are all compared.
+            ef_search: Vectors that a search of the index collects, up to 1,000: more is slower and finds more.
             m: Neighbours per vector in an index that this store builds.
             ef_construction: Vectors that are looked at for each vector while building.
             timeout_s: Time limit of one statement, and of connecting.
@@ -122,7 +118,8 @@ class PostgresStore(ConnectedStoreBase):
         self._upkeep = Upkeep(
             self._connections,
             self._names,
-            index_above=exact_below if setup_schema and index == "auto" else None,
+            exact_below=exact_below,
+            builds=setup_schema and index == "auto",
             m=m,
             ef_construction=ef_construction,
         )
@@ -130,7 +127,6 @@ class PostgresStore(ConnectedStoreBase):
         self._transactions = Transactions(self._connections, self._names, self._upkeep)
         self._seen: dict[str, Collection] = {}
         """As searches last saw them, to guess the best settings."""
-        self._frequencies = FrequencyCache()
         if not keyword:
             self.keyword_search = False
 
@@ -244,9 +240,7 @@ class PostgresStore(ConnectedStoreBase):
     async def retrieve(self, collection: str, request: RetrieveRequest) -> list[VectorSearchResult]:
         self._check_keyword_search(request)
 
-        search = Search(
-            request, self._schema.extension, self._tuning, self._frequencies, seen=self._seen.get(collection)
-        )
+        search = Search(request, self._schema.extension, self._tuning, seen=self._seen.get(collection))
 
         async def work(session: Session, found: Collection) -> list[VectorSearchResult]:
             self._upkeep.note(found)

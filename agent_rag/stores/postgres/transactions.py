@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import TypeVar
 
 from ...documents import DocumentSummary
@@ -20,8 +19,6 @@ from .schema import Collection, Names, load
 from .upkeep import Upkeep
 
 _RECENT_S = 1.0
-_FEW = 100
-"""Up to so many documents are removed by a statement of its own."""
 T = TypeVar("T")
 Changes = tuple[list[DocumentSummary], Prepared]
 Prepare = Callable[[int], Changes]
@@ -78,49 +75,40 @@ class Transactions:
 
     async def publish(self, collection: str, prepare: Prepare) -> writer.Written:
         """Write what `prepare` gives."""
-        known, (heads, prepared) = await self._prepared(collection, prepare)
+        known, (summaries, prepared) = await self._prepared(collection, prepare)
         highest = max((record.chunk.chunk_index for record in prepared.records), default=0)
         if highest > MAX_INDEX:
             raise RecordError(f"chunk_index {highest} is above {MAX_INDEX}; number the chunks of a document from 0")
-        if not heads:
+        if not summaries:
             return writer.Written(0, 0)
 
         async def work(session: Session) -> tuple[Collection, writer.Written | None]:
             found = await self._locked(session, collection)
             if found.info.dimensions != known.info.dimensions:
                 return found, None
-            return found, await writer.publish(session, found, heads, prepared)
+            return found, await writer.publish(session, found, summaries, prepared)
 
         with self._upkeep.writing():
             found, written = await self._connections.write(work)
         self._known[collection] = found
         if written is None:  # another store made the collection anew meanwhile
             return await self.publish(collection, prepare)
-        self._upkeep.note(found, written=written.touched, growth=written.growth, litter=written.litter)
+        self._upkeep.note(found, written=written.touched, growth=written.growth)
         return written
 
     async def remove(
         self, collection: str, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None
     ) -> tuple[writer.Written, list[str]]:
         """Remove whole documents whose metadata match; None for all ids. Returns the ids removed, sorted, too."""
-        known = self._known.get(collection)
-        few = known is not None and document_ids is not None and len(document_ids) <= _FEW
 
-        async def work(session: Session, *, at_once: bool = False) -> tuple[Collection, writer.Written, list[str]]:
-            found = known or await self._locked(session, collection)
-            return found, *await writer.remove(session, found, document_ids, metadata_filter, at_once=at_once)
+        async def work(session: Session) -> tuple[Collection, writer.Written, list[str]]:
+            found = await self._locked(session, collection)
+            return found, *await writer.remove(session, found, document_ids, metadata_filter)
 
         with self._upkeep.writing():
-            try:
-                done = await self._connections.write_at_once(partial(work, at_once=True)) if few else None
-                found, written, names = done if done is not None else await self._connections.write(work)
-            except RelationGone as error:
-                if known is None:
-                    raise unknown_collection(collection) from error
-                self.forget(collection)  # another store dropped it, and may have made it anew
-                return await self.remove(collection, document_ids, metadata_filter)
+            found, written, names = await self._connections.write(work)
         self._known[collection] = found
-        self._upkeep.note(found, written=written.touched, growth=written.growth, litter=written.litter)
+        self._upkeep.note(found, written=written.touched, growth=written.growth)
         return written, names
 
     async def _prepared(self, collection: str, prepare: Prepare) -> tuple[Collection, Changes]:

@@ -3,9 +3,6 @@
 Both wait until no write came for a second, or until the store is closed. An index that grows chunk by chunk takes eight
 times as long as one that is built at once; and without a fresh visibility map each posting of a keyword search costs a
 look into the table, while autovacuum starts up to a minute late.
-
-A delete leaves the numbers of its chunks, since removing them takes as long as all else of it. Once they are many,
-whichever store left them, they are swept together, without waiting for silence.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ from ...errors import StoreError
 from .connection import Connections, Session
 from .schema import Collection, Names, index_ddl, load
 from .vectors import MAX_HALF_DIMENSIONS, Extension
-from .writer import sweep
 
 logger = logging.getLogger("agent_rag")
 
@@ -37,25 +33,25 @@ class Upkeep:
     """Work that is owed to the collections of one store."""
 
     def __init__(
-        self, connections: Connections, names: Names, *, index_above: int | None, m: int, ef_construction: int
+        self, connections: Connections, names: Names, *, exact_below: int, builds: bool, m: int, ef_construction: int
     ) -> None:
         """
         Args:
-            index_above: Build an index for more chunks than this; None never does by itself.
+            exact_below: A collection with more chunks needs an index.
+            builds: Whether it is made as soon as it is needed.
         """
         self._connections = connections
         self._names = names
-        self._index_above = index_above
+        self._exact_below = exact_below
+        self._builds = builds
         self._m = m
         self._ef_construction = ef_construction
         self._written: Counter[str] = Counter()
         self._stale: set[str] = set()
         """Collections to vacuum."""
-        self._littered: set[str] = set()
         self._unindexed: set[str] = set()
         self._given_up: set[str] = set()
         self._task: asyncio.Task[None] | None = None
-        self._sweeper: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
         self._writing = 0
         self._last_write = float("-inf")
@@ -71,21 +67,13 @@ class Upkeep:
             self._writing -= 1
             self._last_write = asyncio.get_running_loop().time()
 
-    def note(self, collection: Collection, *, written: int = 0, growth: int = 0, litter: int = 0) -> None:
-        """Remember what a write, or a search, showed to be owed.
-
-        Args:
-            litter: `Collection.litter` after a write.
-        """
+    def note(self, collection: Collection, *, written: int = 0, growth: int = 0) -> None:
+        """Remember what a write, or a search, showed to be owed."""
         name, size = collection.info.name, collection.chunks + growth
         if written:
             self._written[name] += written
             if self._written[name] >= _many(size):
                 self._stale.add(name)
-        if litter >= _many(size):
-            self._littered.add(name)
-            if self._sweeper is None or self._sweeper.done():
-                self._sweeper = asyncio.create_task(self._sweep())
         if self._needs_index(collection, size):
             self._unindexed.add(name)
         if (self._stale or self._unindexed) and (self._task is None or self._task.done()):
@@ -94,15 +82,15 @@ class Upkeep:
 
     async def close(self, *, settle: bool) -> None:
         """Do what is owed (`settle`), or leave it."""
-        tasks = [task for task in (self._task, self._sweeper) if task is not None]
-        self._task = self._sweeper = None
-        if tasks and settle:
+        task, self._task = self._task, None
+        if task is None:
+            return
+        if settle:
             self._hurry.set()
-            await asyncio.wait(tasks)
-        for task in tasks:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait([task])
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
     async def build_index(self, collection: Collection) -> None:
         """Make the vector index; reading and writing go on meanwhile."""
@@ -140,20 +128,22 @@ class Upkeep:
 
     def _needs_index(self, collection: Collection, size: int) -> bool:
         name, dimensions = collection.info.name, collection.info.dimensions
-        if self._index_above is None or size <= self._index_above or collection.indexed or name in self._given_up:
+        if size <= self._exact_below or collection.indexed or name in self._given_up or not dimensions:
             return False
         if collection.engine != "pgvector" or self.extension is None:
-            return False
-        if dimensions > MAX_HALF_DIMENSIONS:
-            self._given_up.add(name)
-            logger.warning(
-                "collection %r has %d dimensions; pgvector indexes up to %d, so every search compares all vectors",
-                name,
-                dimensions,
-                MAX_HALF_DIMENSIONS,
-            )
-            return False
-        return True
+            why = "there is no pgvector 0.8"
+        elif dimensions > MAX_HALF_DIMENSIONS:
+            why = f"pgvector indexes up to {MAX_HALF_DIMENSIONS} dimensions, and it has {dimensions}"
+        else:
+            return self._builds
+        self._given_up.add(name)
+        logger.warning(
+            "collection %r has more than exact_below=%d chunks, and every search compares all vectors, since %s",
+            name,
+            self._exact_below,
+            why,
+        )
+        return False
 
     async def _when_quiet(self) -> None:
         while not self._hurry.is_set() and (left := self._until_quiet()) > 0:
@@ -175,26 +165,6 @@ class Upkeep:
             return _QUIET_S
         return self._last_write + _QUIET_S - asyncio.get_running_loop().time()
 
-    async def _sweep(self) -> None:
-        while self._littered:
-            name = self._littered.pop()
-            try:
-                await self._sweep_one(name)
-            except StoreError as error:
-                logger.warning("removing old numbers of collection %r failed: %s", name, error)
-
-    async def _sweep_one(self, name: str) -> None:
-        async def work(session: Session) -> Collection | None:
-            found = await load(session, self._names, name)
-            if found is None or found.litter < _many(found.chunks):
-                return None
-            return found if await sweep(session, found, timeout_s=_LIMIT_S) else None
-
-        swept = await self._connections.write(work)
-        if swept is not None:
-            async with self._connections.session() as session:
-                await session.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {swept.numbers}", timeout_s=_LIMIT_S)
-
     async def _tend(self, name: str, *, vacuum: bool) -> None:
         async def find(session: Session) -> Collection | None:
             return await load(session, self._names, name)
@@ -204,7 +174,7 @@ class Upkeep:
             return
         if vacuum:
             self._written.pop(name, None)
-            tables = [collection.documents, collection.chunk_table, collection.numbers]
+            tables = [collection.documents, collection.chunk_table]
             tables += [collection.postings] if collection.keyword else []
             async with self._connections.session() as session:
                 await session.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {', '.join(tables)}", timeout_s=_LIMIT_S)

@@ -83,21 +83,19 @@ async def find_extension(session: Session) -> tuple[Extension | None, str]:
     return (Extension(row["schema"], version), "") if row["version"] is not None else (None, "")
 
 
-def engine_for(dimensions: int, extension: Extension | None, distance: str) -> Engine:
+def engine_for(dimensions: int, extension: Extension | None) -> Engine:
     """How a new collection keeps its vectors."""
     if dimensions == 0:
         return "none"
-    # Codes tell angles, which order vectors by cosine only.
-    arrays: Engine = "coded" if distance == "Cosine" else "array"
     if extension is None:
-        return arrays
+        return "array"
     if dimensions > MAX_VECTOR_DIMENSIONS:
         logger.warning(
             "pgvector holds up to %d dimensions; a collection of %d is kept in arrays, without an index",
             MAX_VECTOR_DIMENSIONS,
             dimensions,
         )
-        return arrays
+        return "array"
     return "pgvector"
 
 
@@ -107,7 +105,7 @@ def column_type(dimensions: int, engine: Engine, extension: Extension | None) ->
         case "pgvector":
             assert extension is not None
             return f"{extension.vector}({dimensions})"
-        case "array" | "coded":
+        case "array":
             return "float4[]"
     return ""
 
@@ -134,7 +132,7 @@ def distance_sql(
 
     Raises: ConfigurationError: the collection needs pgvector, and there is none.
     """
-    if engine in ("array", "coded"):
+    if engine == "array":
         return _array_distance(collection.distance, query, values)
     if extension is None:
         raise ConfigurationError(

@@ -22,10 +22,9 @@ from ...filters.plan import IndexedMetadata, index_metadata
 from ...retrieval.lexical import counts, tokenize
 from ..engine.records import Prepared
 from . import copy as copy
-from .codes import codes
 from .connection import Session
 from .filters import Values, where
-from .schema import NUMBER_COLUMNS, POSTING_COLUMNS, Collection, chunk_columns
+from .schema import POSTING_COLUMNS, Collection, chunk_columns
 from .vectors import stored_matrix
 
 _PIECE = 1_000
@@ -39,8 +38,6 @@ class Written:
     before: int
     """Chunks that were there and are gone."""
     added: int
-    litter: int = 0
-    """`Collection.litter` after it; 0 where nothing was removed."""
 
     @property
     def touched(self) -> int:
@@ -58,14 +55,12 @@ class _Counts:
     chunks: int = 0
     worded: int = 0
     words: int = 0
-    removed: int = 0
 
     def add(self, length: int, times: int) -> None:
         """Count a chunk of `length` tokens."""
         self.chunks += times
         self.worded += times if length else 0
         self.words += times * length
-        self.removed += max(0, -times)
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,6 @@ class _Encoded:
     rows: list[bytes]
     """Fields of each chunk after its id and document."""
     terms: list[Counter[str]]
-    numbers: list[dict[str, float]]
 
 
 def document_key(scope: str, document_id: str) -> uuid.UUID:
@@ -102,92 +96,38 @@ async def publish(
     documents = await _put_heads(session, collection, summaries)
     replaced = [document.id for document in documents.values() if not document.fresh]
     change = _Counts()
-    await _remove_chunks(session, collection, change, "document = ANY($1::int4[])", replaced)
+    await _remove_chunks(session, collection, change, replaced)
     before = -change.chunks
     for start in range(0, len(prepared.records), _PIECE):
         piece = await asyncio.to_thread(_encode, collection, prepared, start)
         await _copy(session, collection, documents, piece)
         for length in piece.lengths:
             change.add(length, 1)
-    return Written(before, len(prepared.records), await _count(session, collection, change))
-
-
-async def sweep(session: Session, collection: Collection, *, timeout_s: float) -> bool:
-    """Remove the numbers of chunks that are gone, unless another session does so already. Returns whether it did."""
-    # The count is read first: chunks that are removed meanwhile stay counted, and their numbers may stay.
-    row = await session.fetch_one(
-        f"SELECT litter FROM {collection.names.collections} "
-        "WHERE id = $1 AND pg_try_advisory_xact_lock(hashtextextended($2, 0))",
-        collection.id,
-        collection.numbers,
-    )
-    if row is None:
-        return False
-    await session.execute(
-        f"DELETE FROM {collection.numbers} n "
-        f"WHERE NOT EXISTS (SELECT FROM {collection.chunk_table} c WHERE c.id = n.chunk)",
-        timeout_s=timeout_s,
-    )
-    await session.execute(
-        f"UPDATE {collection.names.collections} SET litter = greatest(0, litter - $2) WHERE id = $1",
-        collection.id,
-        row["litter"],
-    )
-    return True
+    await _count(session, collection, change)
+    return Written(before, len(prepared.records))
 
 
 async def remove(
-    session: Session,
-    collection: Collection,
-    document_ids: Sequence[str] | None,
-    metadata_filter: FilterLike | None,
-    *,
-    at_once: bool = False,
+    session: Session, collection: Collection, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None
 ) -> tuple[Written, list[str]]:
-    """Remove whole documents whose metadata match; None for all ids. Returns the ids removed, sorted, too.
-
-    Args:
-        at_once: In one statement, which fails where it waited for a writer that added chunks.
-    """
+    """Remove whole documents whose metadata match; None for all ids. Returns the ids removed, sorted, too."""
     values = Values()
     conditions = [where(metadata_filter, "d", values)]
     if document_ids is not None:
         conditions.append(f"d.name = ANY({values.bind([name_key(name) for name in document_ids], 'uuid[]')})")
-    row = await session.fetch_one(
-        _removal(collection, " AND ".join(f"({c})" for c in conditions), values, at_once), *values
+    rows = await session.fetch(
+        f"SELECT d.id, d.document_id FROM {collection.documents} d "
+        f"WHERE {' AND '.join(f'({one})' for one in conditions)} ORDER BY d.key FOR UPDATE",
+        *values,
     )
+    ids = [row["id"] for row in rows]
     change = _Counts()
-    if row["chunks"] != row["expected"]:
-        # A writer that was waited for added chunks, which the statement, begun before, does not see.
-        await _remove_chunks(session, collection, change, "document = ANY($1::int4[])", row["ids"])
-    litter = await _count(session, collection, change) or row["litter"] or 0
-    return Written(row["chunks"] - change.chunks, 0, litter), sorted(set(row["names"]))
-
-
-def _removal(collection: Collection, condition: str, values: Values, at_once: bool) -> str:
-    """The statement that removes documents, the alias ``d``, with the chunks that they have when it begins.
-
-    It returns one row: the number of these chunks, the number that the documents had at the end (`expected`), the ids
-    of their rows, their names, and the collection's litter.
-
-    Args:
-        at_once: Fail, by a division by zero, where the two numbers differ.
-    """
-    documents = "ARRAY(SELECT id FROM held)"
-    return (
-        f"WITH held AS MATERIALIZED (SELECT d.id, d.document_id, d.chunk_count FROM {collection.documents} d "
-        f"WHERE {condition} ORDER BY d.key FOR UPDATE), {_gone(collection, f'document = ANY({documents})')}, "
-        f"heads AS (DELETE FROM {collection.documents} WHERE id = ANY({documents})), "
-        "counted AS (SELECT count(*) AS chunks, count(*) FILTER (WHERE length > 0) AS worded, "
-        "coalesce(sum(length), 0) AS words FROM gone), "
-        f"kept AS (UPDATE {collection.names.collections} c SET chunks = c.chunks - counted.chunks, "
-        "worded = c.worded - counted.worded, words = c.words - counted.words, litter = c.litter + counted.chunks "
-        f"FROM counted WHERE c.id = {values.bind(collection.id, 'int4')} AND counted.chunks > 0 RETURNING c.litter) "
-        f"SELECT counted.chunks, expected, {documents} AS ids, ARRAY(SELECT document_id FROM held) AS names, "
-        "(SELECT litter FROM kept) AS litter "
-        f"{', 1 / CASE WHEN chunks = expected THEN 1 ELSE 0 END' if at_once else ''} "
-        "FROM counted, (SELECT coalesce(sum(chunk_count), 0) AS expected FROM held) AS held_before"
-    )
+    # After the lock, so that it sees what a writer that was waited for added.
+    await _remove_chunks(session, collection, change, ids)
+    if ids:
+        await session.execute(f"DELETE FROM {collection.documents} WHERE id = ANY($1::int8[])", ids)
+    await _count(session, collection, change)
+    return Written(-change.chunks, 0), sorted({row["document_id"] for row in rows})
 
 
 @dataclass(frozen=True)
@@ -237,8 +177,6 @@ def _encode(collection: Collection, prepared: Prepared, start: int) -> _Encoded:
     if collection.engine != "none":
         matrix = stored_matrix(prepared.matrix[start : start + _PIECE], collection.info.distance)
         vectors = copy.vectors(matrix, collection.engine)
-        if collection.engine == "coded":
-            vectors = [copy.bits(code.tobytes()) + vector for code, vector in zip(codes(matrix), vectors, strict=True)]
     terms: list[Counter[str]] = [
         counts(tokenize(record.chunk.indexed_text)) if collection.keyword else Counter() for record in records
     ]
@@ -253,7 +191,6 @@ def _encode(collection: Collection, prepared: Prepared, start: int) -> _Encoded:
             for record, length, vector, metadata in zip(records, lengths, vectors, indexed, strict=True)
         ],
         terms=terms,
-        numbers=[metadata.numbers for metadata in indexed],
     )
 
 
@@ -275,7 +212,7 @@ async def _copy(
     session: Session, collection: Collection, documents: dict[uuid.UUID, _Document], piece: _Encoded
 ) -> None:
     reserved = await session.fetch(
-        "SELECT nextval($1::regclass)::int4 AS id FROM generate_series(1, $2::int4)",
+        "SELECT nextval($1::regclass) AS id FROM generate_series(1, $2::int4)",
         collection.chunk_ids,
         len(piece.keys),
     )
@@ -283,53 +220,43 @@ async def _copy(
     columns = chunk_columns(collection.engine)
     head = len(columns).to_bytes(2, "big")
     rows = [
-        head + copy.integer(number) + copy.integer(documents[key].id) + row
+        head + copy.big_integer(number) + copy.big_integer(documents[key].id) + row
         for number, key, row in zip(ids, piece.keys, piece.rows, strict=True)
     ]
     names = collection.names
     await session.copy(names.plain(collection.id, "chunks"), columns, copy.stream(rows))
-    numbers = copy.numbers(piece.numbers, ids)
-    if numbers:
-        await session.copy(names.plain(collection.id, "numbers"), NUMBER_COLUMNS, copy.stream(numbers))
     if collection.keyword:
         postings = await asyncio.to_thread(copy.postings, piece.terms, ids)
         await session.copy(names.plain(collection.id, "postings"), POSTING_COLUMNS, copy.cut(postings))
 
 
-async def _remove_chunks(
-    session: Session, collection: Collection, change: _Counts, condition: str, *values: Sequence[int]
-) -> list[Any]:
-    if not values[0]:
-        return []
-    gone = await session.fetch(f"WITH {_gone(collection, condition)} SELECT document, length FROM gone", *values)
-    for row in gone:
+async def _remove_chunks(session: Session, collection: Collection, change: _Counts, documents: Sequence[int]) -> None:
+    """Remove the chunks of some documents with their postings."""
+    if not documents:
+        return
+    parts = [
+        f"gone AS (DELETE FROM {collection.chunk_table} WHERE document = ANY($1::int8[]) RETURNING id, length)",
+        *(
+            [f"words AS (DELETE FROM {collection.postings} WHERE chunk = ANY(ARRAY(SELECT id FROM gone)))"]
+            if collection.keyword
+            else []
+        ),
+    ]
+    for row in await session.fetch(f"WITH {', '.join(parts)} SELECT length FROM gone", documents):
         change.add(row["length"], -1)
-    return gone
 
 
-def _gone(collection: Collection, condition: str) -> str:
-    """Parts of a statement that remove chunks, as `gone`, with their postings; their numbers are left to `sweep`."""
-    parts = [f"gone AS (DELETE FROM {collection.chunk_table} WHERE {condition} RETURNING id, document, length)"]
-    if collection.keyword:
-        parts.append(f"words AS (DELETE FROM {collection.postings} WHERE chunk = ANY(ARRAY(SELECT id FROM gone)))")
-    return ", ".join(parts)
-
-
-async def _count(session: Session, collection: Collection, change: _Counts) -> int:
-    """Add to the collection's counts. Returns its litter; 0 where nothing was removed."""
-    if change == _Counts():
-        return 0
-    row = await session.fetch_one(
-        f"UPDATE {collection.names.collections} SET chunks = chunks + $2, worded = worded + $3, words = words + $4, "
-        "litter = litter + $5 WHERE id = $1 RETURNING litter",
-        collection.id,
-        change.chunks,
-        change.worded,
-        change.words,
-        change.removed,
-    )
-    litter: int = row["litter"]
-    return litter if change.removed else 0
+async def _count(session: Session, collection: Collection, change: _Counts) -> None:
+    """Add to the collection's counts."""
+    if change != _Counts():
+        await session.execute(
+            f"UPDATE {collection.names.collections} SET chunks = chunks + $2, worded = worded + $3, "
+            "words = words + $4 WHERE id = $1",
+            collection.id,
+            change.chunks,
+            change.worded,
+            change.words,
+        )
 
 
 def _hashed(name: str) -> uuid.UUID:
