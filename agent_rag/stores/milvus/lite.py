@@ -204,12 +204,11 @@ class LiteConnection(Rows):
         self, collection: str, field_name: str, query: Any, limit: int, condition: str, fields: Sequence[str]
     ) -> list[dict[str, Any]]:
         found = self._searchable(collection)
-        metric = "IP" if field_name == SPARSE else self.options.metric_type
         with self.errors():
             (hits,) = found.search(
                 [query],
                 top_k=min(limit, MAX_LIMIT),
-                metric_type=metric,
+                metric_type="IP" if field_name == SPARSE else None,  # None: that of the index
                 expr=condition or None,
                 output_fields=list(fields),
                 anns_field=field_name,
