@@ -73,10 +73,10 @@ class LoadProgress(Event):
 
     source: str
     """Name of the source, as it is stored."""
-    stage: Literal["fetch", "list", "parse", "embed", "store", "prune", "done"]
+    stage: Literal["fetch", "list", "parse", "embed", "store", "prune", "working", "done"]
     """``list`` and ``done`` come once for each source; ``parse`` and ``store`` once for each file that is read or
     written, and ``parse`` once for all that are unchanged; ``fetch`` while a source asks others for its files;
-    ``embed`` after each request, also within one large file."""
+    ``embed`` after each request, also within one large file; ``working`` each second in which nothing else is told."""
     done: int
     """Files that are through this stage; of `total`, except for ``prune``."""
     total: int

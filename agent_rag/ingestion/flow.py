@@ -34,7 +34,7 @@ from ..knowledge.document import Document
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..knowledge.updating import DocumentChange
 from ..parsers import ParserPool
-from .changes import ChangeCheck, Look
+from .changes import ChangeCheck, Look, is_text
 from .embedding import BatchEmbedder, Budget, Vector
 from .options import RunOptions
 from .plan import Task
@@ -185,6 +185,7 @@ class Flow:
                 await asyncio.gather(*embedders)
             await self._queue.put(None)
 
+        heartbeat = asyncio.create_task(self.progress.heartbeat())
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(read_all())
@@ -192,6 +193,7 @@ class Flow:
         except BaseExceptionGroup as errors:
             raise first_of(errors) from None
         finally:
+            heartbeat.cancel()
             for one in embedders:
                 one.cancel()
             await self._embedding.aclose()
@@ -220,9 +222,7 @@ class Flow:
 
     async def _read(self, task: Task) -> _Ready | None:
         item = task.item
-        size = item.size if item.size is not None else len(item.data or b"")
-        if self.options.max_file_bytes is not None and size > self.options.max_file_bytes:
-            over = f"{size:,} bytes are over max_file_bytes={self.options.max_file_bytes:,}"
+        if (over := await asyncio.to_thread(self.check.over_size, task)) is not None:
             self._report(task, "skipped", reason=over)
             return None
         look = await asyncio.to_thread(self.check.look, task)
@@ -235,8 +235,10 @@ class Flow:
         file = look.item.path if look.item.path is not None else look.item.data or b""
         look = self._looks[task] = replace(look, item=item)  # the content is not kept
         read = await read_file(self._pool, look.parser, chunker, file, item.filename)
-        if self.options.max_chunks is not None and len(read.chunks) > self.options.max_chunks:
-            over = f"{len(read.chunks):,} chunks are over max_chunks={self.options.max_chunks:,}"
+        if len(read.chunks) > self.options.max_chunks:
+            over = (
+                f"{len(read.chunks):,} chunks are over max_chunks={self.options.max_chunks:,}; split it, or raise that"
+            )
             self._report(task, "skipped", reason=over)
             return None
         return await self._prepared(task, look, read)
@@ -398,7 +400,7 @@ class Flow:
             logger.exception("%s failed", task.item.filename)
         else:
             logger.warning("%s failed: %s", task.item.filename, reason)
-        empty = isinstance(error, EmptyFileError) and task.is_new and _is_text(self._looks.get(task))
+        empty = isinstance(error, EmptyFileError) and task.is_new and self._may_be_empty(task)
         self._report(task, "skipped" if empty else "failed", reason=reason)
         lasting = isinstance(error, ParseError) and not isinstance(error, ParseTimeoutError | MissingExtraError)
         if lasting and not self.options.dry_run and self.kb.atomic:
@@ -407,6 +409,10 @@ class Flow:
             except AgentRAGError as problem:
                 logger.warning("%s: that it failed could not be stored: %s", task.item.filename, redact(str(problem)))
         return reason
+
+    def _may_be_empty(self, task: Task) -> bool:
+        look = self._looks.get(task)
+        return look is not None and is_text(look.parser)
 
     async def _remember(self, task: Task, status: str, reason: str) -> None:
         look = self._looks.get(task)
@@ -446,13 +452,6 @@ def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
 
 def _is_full(batch: Sequence[_Ready]) -> bool:
     return len(batch) >= _BATCH_DOCUMENTS or sum(len(ready.chunks) for ready in batch) >= _BATCH_CHUNKS
-
-
-def _is_text(look: Look | None) -> bool:
-    """Whether a file of its kind may be empty; an empty Word document is a damaged one."""
-    return look is not None and any(
-        kind.startswith("text/") for kind in getattr(look.parser, "supported_media_types", ())
-    )
 
 
 def _whole(value: object) -> int | None:

@@ -45,9 +45,9 @@ class SyncOptions(TypedDict, total=False):
     max_concurrency: int | None
     """Such requests in flight; default: the model's `max_concurrency`, else 4."""
     max_file_bytes: int | None
-    """A larger file is skipped with a reason; None for no bound but the parser's."""
-    max_chunks: int | None
-    """A file that gives more chunks is skipped with a reason; None for no bound but the knowledge base's."""
+    """A larger file is skipped with a reason; None: 32 MiB for kinds of text, else the parser's own bound."""
+    max_chunks: int
+    """A file that gives more chunks is skipped with a reason; default 100,000."""
     trigger: Trigger
     """Who asked for it, for the audit events."""
     on_event: EventCallback | None
@@ -87,7 +87,7 @@ class RunOptions:
     embedding_batch_size: int | None = None
     max_concurrency: int | None = None
     max_file_bytes: int | None = None
-    max_chunks: int | None = None
+    max_chunks: int = 100_000
     trigger: Trigger = "user"
     on_event: EventCallback | None = None
 

@@ -10,6 +10,8 @@ from typing import Literal
 
 from ..events import EventCallback, LoadProgress, emit
 
+_HEARTBEAT_S = 1.0
+
 
 @dataclass
 class _Counts:
@@ -25,6 +27,7 @@ class Progress:
     def __init__(self, on_event: EventCallback | None) -> None:
         self._on_event = on_event
         self._started = time.monotonic()
+        self._last = self._started
         self._counts: dict[str, _Counts] = {}
         self._bytes = 0
         self._telling: set[asyncio.Future[None]] = set()
@@ -59,6 +62,15 @@ class Progress:
         self._bytes += bytes
         await self._tell(source, "parse", counts.parsed, document_id, error=error)
 
+    async def heartbeat(self) -> None:
+        """Tell each second in which nothing else is told that the run goes on; cancelled at its end."""
+        while self._on_event is not None:
+            await asyncio.sleep(_HEARTBEAT_S)
+            if time.monotonic() - self._last >= _HEARTBEAT_S:
+                for source, counts in self._counts.items():
+                    if counts.stored < counts.total:
+                        await self._tell(source, "working", counts.stored)
+
     async def requested(self) -> None:
         """A request to the embedding model ended."""
         for source, counts in self._counts.items():
@@ -84,7 +96,7 @@ class Progress:
     async def _tell(
         self,
         source: str,
-        stage: Literal["list", "parse", "embed", "store", "prune", "done"],
+        stage: Literal["list", "parse", "embed", "store", "prune", "working", "done"],
         done: int,
         document_id: str | None = None,
         outcome: str | None = None,
@@ -92,7 +104,8 @@ class Progress:
     ) -> None:
         if self._on_event is None:
             return
-        elapsed = time.monotonic() - self._started
+        self._last = time.monotonic()
+        elapsed = self._last - self._started
         through = sum(counts.parsed for counts in self._counts.values())
         total = sum(counts.total for counts in self._counts.values())
         chunks, waiting, in_flight = self.embedding()

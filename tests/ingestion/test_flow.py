@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -164,8 +165,24 @@ class TestErrors:
         )
 
         reasons = {file.document_id: file.reason for file in report.of("skipped")}
-        assert reasons == {"big.txt": "2,000 bytes are over max_file_bytes=1,000",
-                           "long.txt": "8 chunks are over max_chunks=2"}  # fmt: skip
+        assert reasons == {"big.txt": "2,000 bytes are over max_file_bytes=1,000; split it, or raise that",
+                           "long.txt": "8 chunks are over max_chunks=2; split it, or raise that"}  # fmt: skip
+
+    async def test_more_text_than_memory_is_for(
+        self, kb: KnowledgeBase, pool: ParserPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without an option kinds of text have a bound, which is said before any work. (IN02)"""
+        from agent_rag.ingestion import changes
+
+        monkeypatch.setattr(changes, "MAX_TEXT_BYTES", 1_000)
+        write(tmp_path, {"big.json": json.dumps(["word"] * 400), "a.txt": "alpha"})
+
+        refused = await ingest(kb, tmp_path, pool=pool)
+        raised = await ingest(kb, tmp_path, pool=pool, max_file_bytes=10_000)
+
+        assert outcomes(refused) == {"a.txt": "added", "big.json": "skipped"}
+        assert "pass max_file_bytes=" in (refused.of("skipped")[0].reason or "")
+        assert outcomes(raised) == {"a.txt": "unchanged", "big.json": "added"}
 
 
 class TestNotDoneAgain:
@@ -328,8 +345,10 @@ class TestEvents:
 
         (document,) = await kb.list_documents(filter={"year": 2023})
         assert changed == ["a.txt"]
-        assert document.metadata == {"year": 2023, "team": "a"}
-        assert (await kb.list_chunks("a.txt"))[0].metadata == {"year": 2023, "team": "a"}
+        (chunk,) = await kb.list_chunks("a.txt")
+        for metadata in (document.metadata, chunk.metadata):
+            assert {"year": 2023, "team": "a"}.items() <= metadata.items()
+            assert "filename" not in metadata
         assert (await kb.search("alpha", top_k=1, filter={"year": 2023}))[0].chunk.text == "alpha"
         assert events[-1] == MetadataUpdated(
             knowledge_base="kb", document_ids=("a.txt",), fields=("filename", "year"), trigger="user"
