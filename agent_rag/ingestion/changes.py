@@ -74,8 +74,8 @@ class ChangeCheck:
         limit = self._options.max_file_bytes
         if limit is None and size > MAX_TEXT_BYTES and item.read is None and is_text(self._parser_for(item)):
             return (
-                f"{size:,} bytes of text are over the default of {MAX_TEXT_BYTES:,}: a document is written whole, which "
-                "takes about 26 bytes of memory for each; split it, or pass max_file_bytes="
+                f"{size:,} bytes of text are over the default of {MAX_TEXT_BYTES:,}: a document is written whole, "
+                "which takes about 26 bytes of memory for each; split it, or pass max_file_bytes="
             )
         if limit is not None and size > limit:
             return f"{size:,} bytes are over max_file_bytes={limit:,}; split it, or raise that"
