@@ -15,7 +15,7 @@ from ._text import STRUCTURED_CHARACTERS, HeadingPaths, Piece, SizedChunker, Siz
 from ._windows import Cutter, largest_fit
 from .code import cut_code
 
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_FENCE = re.compile(r"`{3,}|~{3,}")
 
 
 class MarkdownChunker(SizedChunker):
@@ -158,14 +158,14 @@ class _Packer:
         fence = _FENCE.search(self.text, block.start, opening_end)
         if fence is None:
             return False
-        opening, closing = self.text[block.start : opening_end], f"\n{fence[1]}"
+        opening, closing = self.text[block.start : opening_end], f"\n{fence[0]}"
         head = self.text[self.start : block.start] if self.start >= 0 else ""
         length = self.cutter.length
         if length(head + opening + closing) > self.cutter.size // 2:
             return False
         code = self.text[opening_end : block.stop].rstrip()
         last = code.rfind("\n") + 1
-        body_end = opening_end + last if _FENCE.fullmatch(code, last) else block.stop
+        body_end = opening_end + last if _FENCE.fullmatch(code[last:].strip()) else block.stop
         cutter = Cutter(
             self.cutter.size,
             0,

@@ -13,7 +13,7 @@ from ..text.encoding import decode
 from ..web.html import html_to_markdown
 
 HEADERS = ("From", "To", "Cc", "Date", "Subject")
-_ADDRESS = re.compile(r"\w+://\S+|mailto:\S+")
+_ADDRESS = re.compile(r"\b\w{1,20}://\S+|mailto:\S+")
 _WORD = re.compile("[^\\W\u2e80-\uffef]+|[\u2e80-\uffef]")
 """A character each of the scripts that put no spaces between words."""
 _STUB = 1 / 3

@@ -19,7 +19,7 @@ from .plain import DecodingParser
 _DELIMITERS = ",;\t|"
 _SNIFF_CHARACTERS = 64 * 1024
 _SAMPLE_ROWS = 100
-_NUMBER = re.compile(r"[-+]?[\d\s.,'’]*+(?<=\d)[\s.,'’]*(?:[eE][-+]?\d+)?\s*[%€$£]?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
+_NUMBER = re.compile(r"[-+]?(?=[\s.,'’]*+\d)[\d\s.,'’]++(?:[eE][-+]?\d+)?\s*[%€$£]?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 _YEAR = re.compile(r"(?:19|20)\d\d$")
 _SHAPE = re.compile(r"([A-Z]+)|([^\W\d_A-Z]+)|(\d+)")
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import NamedTuple
 
 from ...documents import Heading
@@ -21,8 +20,10 @@ from .attributes import (
     is_preformatted,
 )
 from .blocks import Mark, Scope, squeezed
+from .code import BLOCKS, HEADINGS, Closer, RawText
 from .inline import Code, fenced, subscript, superscript
 from .math import Formula, in_dollars
+from .navigation import drop_navigation_lines, without_navigation
 from .table import MAX_COLUMNS, Cell, Grid, Rows
 
 _DROPPED = frozenset(
@@ -30,26 +31,11 @@ _DROPPED = frozenset(
 )
 _SVG_DROPPED = frozenset({"defs", "desc", "metadata", "symbol", "title"})
 _MARGIN_DROPPED = frozenset({"button", "form"})
-_MARKDOWN_LINK = re.compile(r"!?\[[^\]\n]*\]\([^)\n]*\)")
 _DATA_IMAGE = re.compile(r"data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=\s]+)$")
 _CONTENT = frozenset({"article", "main", "section", "blockquote", "li", "td", "figure", "dialog", "details"})
-_BLOCKS = frozenset(
-    {"address", "article", "aside", "body", "center", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset"}
-    | {"figcaption", "figure", "footer", "form", "frameset", "header", "hgroup", "hr", "html", "legend", "main"}
-    | {"noframes", "p", "search", "section", "summary", "tbody", "tfoot", "thead", "blockquote", "caption"}
-)
 _STRUCTURED = frozenset({"article", "blockquote", "dl", "form", "section"})
-_HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_RAW_BLOCKS = _BLOCKS | frozenset(_HEADINGS) | {"li", "tr", "table", "ul", "ol"}
-_NAVIGATION_WORDS = frozenset({
-    "next", "previous", "prev", "up", "top", "contents", "index", "home", "table", "of", "forward", "back", "toc",
-})  # fmt: skip
 _FENCE_LINE = re.compile(r"^ *`{3,}[^`\n]*\n?", re.M)
-_LINK_TEXT = re.compile(r"\[(\w+)\]\(")
-_WORD = re.compile(r"\w+")
 _MAX_SPAN = 1_000
-
-Closer = Callable[[], None] | None
 
 
 class EmbeddedImage(NamedTuple):
@@ -78,12 +64,7 @@ class MarkdownTarget:
         self._main = Scope("\n\n")
         """What stands in the page's ``main`` elements."""
         self._heading_depth = 0
-        self._raw: list[str] | None = None
-        """Text of a title or of code, with its line breaks."""
-        self._raw_is_block = False
-        """Whether code that is open stands in lines."""
-        self._raw_ended_line = False
-        self._language = ""
+        self._raw: RawText | None = None
         self._languages: list[str] = []
         """Of the elements around code."""
         self._formula: Formula | None = None
@@ -101,7 +82,7 @@ class MarkdownTarget:
             self._formula.start(tag, attributes)
             self._closers.append(self._formula.end)
         elif self._raw is not None:
-            self._closers.append(self._raw_start(tag, attributes))
+            self._closers.append(self._raw.start(tag, attributes))
         else:
             self._closers.append(self._begin(tag, attributes))
 
@@ -117,10 +98,7 @@ class MarkdownTarget:
         if self._formula is not None:
             self._formula.data(text)
         elif self._raw is not None:
-            text = text[1:] if self._raw_ended_line and text.startswith("\n") else text
-            if text:
-                self._raw.append(text)
-            self._raw_ended_line = False
+            self._raw.data(text)
         else:
             self._scopes[-1].write(text.replace("\n", " ") if "\n" in text else text)
 
@@ -134,7 +112,8 @@ class MarkdownTarget:
             if closer := self._closers.pop():
                 closer()
         page = self._page()
-        self._drop_navigation_lines(page)
+        if not self._keep_boilerplate:
+            drop_navigation_lines(page)
         headings = Headings()
         offset = block = 0
         for mark in page.headings:
@@ -157,19 +136,6 @@ class MarkdownTarget:
         page.add(f"# {title.title}")
         page.adopt(self._main)
         return page
-
-    def _drop_navigation_lines(self, page: Scope) -> None:
-        """Take out the first and the last blocks where they are "Next: ..., Up: ..." only."""
-        if self._keep_boilerplate:
-            return
-        for index in {0, 1, len(page.blocks) - 2, len(page.blocks) - 1}:
-            if 0 <= index < len(page.blocks) and len(page.blocks) > 2 and _is_navigation_line(page.blocks[index]):
-                page.blocks[index] = ""
-        kept = [index for index, block in enumerate(page.blocks) if block]
-        if len(kept) < len(page.blocks):
-            moved = {old: new for new, old in enumerate(kept)}
-            page.headings = [mark._replace(block=moved[mark.block]) for mark in page.headings if mark.block in moved]
-            page.blocks = [page.blocks[index] for index in kept]
 
     def _skipped(self, tag: str, attributes: Attributes) -> bool:
         if tag in _DROPPED:
@@ -196,14 +162,14 @@ class MarkdownTarget:
             return self._begin_main()
         if tag in _CONTENT:
             self._content_depth += 1
-        if tag in _HEADINGS:
+        if tag in HEADINGS:
             self._heading_depth += 1
             self._push(is_inline=True)
-            return lambda: self._end_heading(_HEADINGS[tag])
+            return lambda: self._end_heading(HEADINGS[tag])
         if special := getattr(self, f"_begin_{tag}", None):
             closer: Closer = special(attributes)
             return closer
-        return self._begin_block(tag) if tag in _BLOCKS else None
+        return self._begin_block(tag) if tag in BLOCKS else None
 
     def _begin_main(self) -> Closer:
         self._content_depth += 1
@@ -256,7 +222,7 @@ class MarkdownTarget:
         self._margin_depth -= 1
         scope = self._pop()
         if not scope.headings:
-            scope.blocks = [kept for block in scope.blocks if (kept := _without_navigation(block))]
+            scope.blocks = [kept for block in scope.blocks if (kept := without_navigation(block))]
         self._scopes[-1].adopt(scope)
 
     def _push(self, separator: str = "\n", *, is_inline: bool = False) -> None:
@@ -297,14 +263,12 @@ class MarkdownTarget:
 
     def _begin_script(self, attributes: Attributes) -> Closer:
         """TeX for MathJax; other scripts are left out."""
-        self._raw = []
+        self._raw = RawText()
         is_block = "mode=display" in attributes.get("type", "").replace(" ", "")
         return lambda: self._end_script(is_block)
 
     def _end_script(self, is_block: bool) -> None:
-        tex = " ".join("".join(self._raw or ()).split())
-        self._raw = None
-        if tex:
+        if tex := " ".join(self._taken_raw().text().split()):
             self._scopes[-1].write(in_dollars(tex, is_block=is_block))
 
     def _begin_math(self, attributes: Attributes) -> Closer:
@@ -332,12 +296,11 @@ class MarkdownTarget:
         parent.write(superscript(before, text, is_link=inner.has_link) if is_super else subscript(before, text))
 
     def _begin_title(self, attributes: Attributes) -> Closer:
-        self._raw = []
+        self._raw = RawText()
         return self._end_title
 
     def _end_title(self) -> None:
-        self.title = self.title or " ".join("".join(self._raw or ()).split())
-        self._raw = None
+        self.title = self.title or " ".join(self._taken_raw().text().split())
 
     def _begin_br(self, attributes: Attributes) -> Closer:
         self._scopes[-1].write("\n")
@@ -387,54 +350,28 @@ class MarkdownTarget:
             text = f"[{text}]({target.replace(' ', '%20')})"
         parent.write(f"{raw[:1].isspace() * ' '}{text}{raw[-1:].isspace() * ' '}")
 
-    def _raw_start(self, tag: str, attributes: Attributes) -> Closer:
-        """An element inside a title or code."""
-        assert self._raw is not None
-        self._language = self._language or code_language(tag, attributes)
-        if tag == "br":
-            self._raw.append("\n")
-            self._raw_is_block = True
-        elif tag == "pre":
-            self._raw_is_block = True
-        elif tag == "sup" and self._raw and self._raw[-1][-1:].isalnum():
-            self._raw.append("^")
-        elif tag in _RAW_BLOCKS:
-            self._raw_is_block = True
-            self._break_line()
-            length = len(self._raw)
-            return lambda: self._end_raw_block(length)
-        return None
-
-    def _break_line(self) -> None:
-        if self._raw and not self._raw[-1].endswith("\n"):
-            self._raw.append("\n")
-
-    def _end_raw_block(self, length: int) -> None:
-        """The line that a block in code makes, an empty one too."""
-        assert self._raw is not None
-        if len(self._raw) == length:
-            self._raw.append("\n")
-        self._break_line()
-        self._raw_ended_line = True
+    def _taken_raw(self) -> RawText:
+        raw, self._raw = self._raw, None
+        assert raw is not None
+        return raw
 
     def _begin_code(self, attributes: Attributes) -> Closer:
-        self._begin_raw("code", attributes)
-        self._raw_is_block = False
+        self._raw = RawText(code_language("code", attributes))
         return self._end_code
 
     def _end_code(self) -> None:
-        if self._raw_is_block and not self._heading_depth:
+        raw = self._taken_raw()
+        if raw.is_block and not self._heading_depth:
             self._scopes[-1].flush()
-            self._end_pre()
+            self._add_code(raw)
             return
-        raw = "".join(self._raw or ()).replace("\xa0", " ")
-        self._raw = None
+        written = raw.text()
         scope = self._scopes[-1]
-        text = " ".join(raw.split())
+        text = " ".join(written.split())
         if not text:
-            scope.write(" " * bool(raw))
+            scope.write(" " * bool(written))
             return
-        if raw[0].isspace():
+        if written[0].isspace():
             scope.write(" ")
         if self._heading_depth:
             scope.write(text)
@@ -442,24 +379,18 @@ class MarkdownTarget:
             scope.inline[-1] = Code(scope.inline[-1].text + text)
         else:
             scope.write(Code(text))
-        if raw[-1].isspace():
+        if written[-1].isspace():
             scope.write(" ")
 
     def _begin_pre(self, attributes: Attributes) -> Closer:
         self._scopes[-1].flush()
-        self._begin_raw("pre", attributes)
-        return self._end_pre
+        self._raw = RawText(code_language("pre", attributes), is_block=True)
+        return lambda: self._add_code(self._taken_raw())
 
-    def _begin_raw(self, tag: str, attributes: Attributes) -> None:
-        self._raw, self._raw_is_block, self._raw_ended_line = [], True, False
-        self._language = code_language(tag, attributes)
-
-    def _end_pre(self) -> None:
-        text = "".join(self._raw or ()).replace("\xa0", " ").strip("\n").rstrip()
-        language = self._language or (self._languages[-1] if self._languages else "")
-        self._raw, self._language = None, ""
+    def _add_code(self, raw: RawText) -> None:
+        text = raw.text().strip("\n").rstrip()
         if text.strip():
-            self._scopes[-1].add(fenced(text, language))
+            self._scopes[-1].add(fenced(text, raw.language or (self._languages[-1] if self._languages else "")))
 
     def _begin_ul(self, attributes: Attributes) -> Closer:
         return self._begin_list(ordered=False, start=1)
@@ -578,24 +509,6 @@ class MarkdownTarget:
         if table := table.rstrip("\n"):
             self._scopes[-1].add(table)
             self._scopes[-1].is_layout = True
-
-
-def _without_navigation(block: str) -> str:
-    lines = (line for line in block.split("\n") if _says_something(line))
-    return "\n".join(lines)
-
-
-def _says_something(line: str) -> bool:
-    return any(char.isalnum() for char in _MARKDOWN_LINK.sub("", line))
-
-
-def _is_navigation_line(block: str) -> bool:
-    """Whether a block is links and words such as "Next:" only."""
-    if block.startswith(("#", "- ", "|", "`")) or "](" not in block:
-        return False
-    words = _WORD.findall(_MARKDOWN_LINK.sub("", block).lower())
-    named = {word.lower() for word in _LINK_TEXT.findall(block)}
-    return all(word in _NAVIGATION_WORDS for word in words) and bool(words or named & _NAVIGATION_WORDS)
 
 
 def _span(attributes: Attributes, name: str, most: int) -> int:
