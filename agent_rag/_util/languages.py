@@ -59,7 +59,8 @@ _MODELINE = re.compile(
     r"-\*-\s*(?:.*?\bmode:\s*)?([\w+#-]+)\s*(?:;.*?)?-\*-|\b(?:vim?|ex):.*?\b(?:ft|filetype|syntax)=([\w+#-]+)", re.I
 )
 _CPP_HEADER = re.compile(
-    r"^[ \t]*+(?:template\s*<|(?:inline\s+)?namespace\b|using\s+\w|class\s+\w[\w\s:]*[{:]|(?:public|private|protected)\s*:"
+    r"^[ \t]*+(?:template\s*<|(?:inline\s+)?namespace\b"
+    r"|using\s+\w|class\s+\w[\w\s:]*[{:]|(?:public|private|protected)\s*:"
     r"|#\s*include\s*<(?:algorithm|array|atomic|c\w+|chrono|functional|iostream|map|memory|mutex|optional|string|thread"
     r"|utility|variant|vector)>)",
     re.M,
