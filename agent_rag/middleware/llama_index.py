@@ -1,18 +1,20 @@
-"""LlamaIndex: ``with_rag(FunctionAgent, RAGMiddleware([knowledge]))(llm=llm)``. For every workflow agent."""
+"""LlamaIndex: ``agent = attach(FunctionAgent(llm=llm), RAGMiddleware([knowledge]))``. For every workflow agent."""
 
 from __future__ import annotations
 
 import base64
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .._util.extras import needs
 from .._util.sync import run_sync
-from ..chat import ChatMessage
+from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
+from .core.adapter import Adapter, derived, named_as, shown_now
+from .core.citation import Citation
 from .core.events import HintEvent
 from .core.hint import Hint, with_hints
-from .core.rag import RAGMiddleware
 from .core.tool import KnowledgeTool
 from .core.turn import Turn
 
@@ -24,7 +26,10 @@ CONTEXT_KEY = "agent_rag_context"
 """Key in ``ctx.store`` of what the `scope` callable gets."""
 
 _TURN_KEY = "agent_rag_turn"
-_TALK = ("user", "assistant")
+_TALK = ("user", "assistant", "tool")
+
+# By the answer's message, which the output of a run holds.
+_answers: dict[int, Turn] = {}
 
 
 class RAGHintEvent(_workflow.Event):  # type: ignore[misc, name-defined]
@@ -49,61 +54,73 @@ class _Run(str):
         return str, (str(self),)
 
 
-def with_rag(
-    agent_class: type[Any], middleware: RAGMiddleware | Sequence[RAGMiddleware], *, supports_images: bool = False
-) -> type[Any]:
-    """`agent_class` with retrieval: a subclass that takes the same arguments.
+class RAGMiddleware(Adapter):
+    """Retrieval for a LlamaIndex agent; see `attach`. The `scope` callable gets what ``ctx.store`` holds under
+    `CONTEXT_KEY`."""
+
+
+def attach(agent: Any, *middlewares: Any) -> Any:
+    """A copy of a workflow agent with retrieval. Agents in one `AgentWorkflow` share the turn.
 
     Static: a hint after the user's message, in the model's input only. Agentic: tools of the agent, with citations in
-    ``ToolOutput.raw_output["citations"]``. A static turn writes a `RAGHintEvent` to the stream of the run. The `scope`
-    callable gets what ``ctx.store`` holds under `CONTEXT_KEY`. Agents in one `AgentWorkflow` share the turn.
+    ``ToolOutput.raw_output["citations"]``. A static turn writes a `RAGHintEvent` to the stream of the run. `citations`
+    gives what a run has shown.
 
     Args:
-        agent_class: FunctionAgent, ReActAgent, CodeActAgent or another `BaseWorkflowAgent`.
-        supports_images: Whether the agent's model takes image parts.
+        agent: A FunctionAgent, ReActAgent, CodeActAgent or another `BaseWorkflowAgent`.
+        middlewares: Of `RAGMiddleware`; or knowledge bases, each for a tool of default options.
     """
-    middlewares = [middleware] if isinstance(middleware, RAGMiddleware) else list(middleware)
+    wrapped = [RAGMiddleware.of(one) for one in middlewares]
+    kind: Any = type(agent)
 
     def own_tools() -> list[Any]:
-        pairs = [(tool, rag) for rag in middlewares for tool in rag.tools]
-        return [KnowledgeFunctionTool(tool, rag, supports_images=supports_images) for tool, rag in pairs]
+        return [KnowledgeFunctionTool(tool, one) for one in wrapped for tool in one.rag.tools]
 
-    class RAGAgent(agent_class):  # type: ignore[misc]
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            # An AgentWorkflow reads this list, and does not call `get_tools`.
-            agent: Any = self
-            agent.tools = [*(agent.tools or []), *own_tools()]
-
+    class RAGAgent(kind):  # type: ignore[misc]
         async def take_step(self, ctx: Any, llm_input: list[Any], tools: Sequence[Any], memory: Any) -> Any:
-            for rag in middlewares:
-                await rag.list_tools(refresh=False)
+            for one in wrapped:
+                await one.rag.list_tools(refresh=False)
             # Described anew, since fields of the stores may be known by now.
             fresh = {tool.metadata.name: tool for tool in own_tools()}
             tools = [fresh.get(tool.metadata.name, tool) for tool in tools]
-            messages = await _hinted(middlewares, ctx, llm_input, memory, supports_images=supports_images)
-            return await super().take_step(ctx, messages, tools, memory)
+            messages = await _hinted(wrapped, ctx, llm_input, memory)
+            output = await super().take_step(ctx, messages, tools, memory)
+            if not output.tool_calls:
+                _remember(output.response, (await ctx.store.get(_TURN_KEY)).turn)
+            return output
 
-    RAGAgent.__name__ = RAGAgent.__qualname__ = f"RAG{agent_class.__name__}"
-    return RAGAgent
+    made = derived(agent, named_as(RAGAgent, kind))
+    # An AgentWorkflow reads this list, and does not call `get_tools`.
+    made.tools = [*(agent.tools or []), *own_tools()]
+    return made
+
+
+def citations(output: Any) -> list[Citation]:
+    """What each number in the output of a run stands for, from this process's memory of the run."""
+    turn = _answers.get(id(output.response))
+    return turn.citations if turn is not None else []
+
+
+def _remember(answer: Any, turn: Turn) -> None:
+    _answers[id(answer)] = turn
+    weakref.finalize(answer, _answers.pop, id(answer), None)
 
 
 class KnowledgeFunctionTool(_tools.FunctionTool):  # type: ignore[misc, name-defined]
     """A tool of the middleware as a LlamaIndex tool. Outside of an agent, each call is a turn of its own."""
 
-    def __init__(self, tool: KnowledgeTool, rag: RAGMiddleware, *, supports_images: bool = False) -> None:
+    def __init__(self, tool: KnowledgeTool, middleware: RAGMiddleware) -> None:
         super().__init__(async_fn=tool.__call__, metadata=_RawSchema(tool))
         # The framework hands the run's context to function tools that say so.
         self.requires_context = True
         self.ctx_param_name = "ctx"
         self._tool = tool
-        self._rag = rag
-        self._supports_images = supports_images
+        self._middleware = middleware
 
     async def acall(self, *args: Any, ctx: Any = None, **arguments: Any) -> Any:
         turn = None
         if ctx is not None:
-            turn = (await _resume(self._rag, ctx, supports_images=self._supports_images)).turn
+            turn = (await _resume(self._middleware, ctx)).turn
         result = await self._tool(arguments, turn=turn)
         return _tools.ToolOutput(
             tool_name=self._tool.name,
@@ -135,16 +152,14 @@ class _RawSchema(_tools.ToolMetadata):  # type: ignore[misc, name-defined]
 # --- the turn of a run ---
 
 
-async def _hinted(
-    middlewares: Sequence[RAGMiddleware], ctx: Any, messages: list[Any], memory: Any, *, supports_images: bool
-) -> list[Any]:
+async def _hinted(middlewares: Sequence[RAGMiddleware], ctx: Any, messages: list[Any], memory: Any) -> list[Any]:
     """What the model is about to get, with the hints. The scratchpad of the run is appended later."""
-    hints = [rag for rag in middlewares if rag.mode == "static"]
+    hints = [one.rag for one in middlewares if one.rag.mode == "static"]
 
     def is_hint(message: Any) -> bool:
         return message.role == "user" and any(rag.is_hint(message.content or "") for rag in hints)
 
-    run = await _current(middlewares, ctx, messages, is_hint, supports_images=supports_images)
+    run = await _current(middlewares, ctx, messages, is_hint)
     made = []
     for rag in hints:
         hint = await rag.hint(run.turn)
@@ -158,7 +173,7 @@ async def _hinted(
             await memory.aput(_hint_message(hint))
         if fresh or (hint.scope == "turn" and not hint.persist):
             # Until the next call reads the memory, a persisted hint is inserted like any other.
-            made.append((hint.model_copy(update={"persist": False}), _hint_message(hint)))
+            made.append((shown_now(hint), _hint_message(hint)))
 
     def is_ask(message: Any) -> bool:
         if message.role != "user" or is_hint(message):
@@ -168,9 +183,7 @@ async def _hinted(
     return with_hints(messages, made, is_ask=is_ask, is_hint=is_hint)
 
 
-async def _current(
-    middlewares: Sequence[RAGMiddleware], ctx: Any, messages: list[Any], is_hint: Any, *, supports_images: bool
-) -> _Run:
+async def _current(middlewares: Sequence[RAGMiddleware], ctx: Any, messages: list[Any], is_hint: Any) -> _Run:
     """The run that `ctx` is in; a new one on its first step, also where a context serves several runs."""
     run = await ctx.store.get(_TURN_KEY, default=None)
     if isinstance(run, _Run) and await ctx.store.get("num_iterations", default=0) > 0:
@@ -181,24 +194,22 @@ async def _current(
     # The agent writes its state into the message; the user's words alone are in the store.
     text = await ctx.store.get("user_msg_str", default=None) or (ask.content if ask is not None else None) or ""
     images = [] if ask is None else list(_images(ask))
-    turn = middlewares[0].start_turn(
+    turn = middlewares[0]._start(
         [text, *images],
-        history=lambda: [_neutral(one) for one in messages[:position] if one.role in _TALK and not is_hint(one)],
-        context=await ctx.store.get(CONTEXT_KEY, default=None),
-        supports_images=supports_images,
+        lambda: [_neutral(one, is_hint(one)) for one in messages[:position] if one.role in _TALK],
+        await ctx.store.get(CONTEXT_KEY, default=None),
+        beside=middlewares[1:],
     )
     return await _keep(ctx, turn, None if ask is None else ask.content)
 
 
-async def _resume(rag: RAGMiddleware, ctx: Any, *, supports_images: bool) -> _Run:
+async def _resume(middleware: RAGMiddleware, ctx: Any) -> _Run:
     """The run that `ctx` is in; from a context that was stored amid a run, a new one that goes on with its question."""
     run = await ctx.store.get(_TURN_KEY, default=None)
     if isinstance(run, _Run):
         return run
-    turn = rag.start_turn(
-        await ctx.store.get("user_msg_str", default=None),
-        context=await ctx.store.get(CONTEXT_KEY, default=None),
-        supports_images=supports_images,
+    turn = middleware._start(
+        await ctx.store.get("user_msg_str", default=None), (), await ctx.store.get(CONTEXT_KEY, default=None)
     )
     return await _keep(ctx, turn, None)
 
@@ -234,8 +245,9 @@ def _images(message: Any) -> Iterator[DataBlock]:
             yield DataBlock(source=source)
 
 
-def _neutral(message: Any) -> ChatMessage:
-    return ChatMessage(role=message.role.value, content=[TextBlock(text=message.content or "")])
+def _neutral(message: Any, is_hint: bool) -> ChatMessage:
+    name = HINT_NAME if is_hint else None
+    return ChatMessage(role=message.role.value, content=[TextBlock(text=message.content or "")], name=name)
 
 
-__all__ = ["CONTEXT_KEY", "KnowledgeFunctionTool", "RAGHintEvent", "with_rag"]
+__all__ = ["CONTEXT_KEY", "KnowledgeFunctionTool", "RAGHintEvent", "RAGMiddleware", "attach", "citations"]

@@ -15,8 +15,8 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.tools import ToolSelection
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, RAGMiddleware, TextBlock
-from agent_rag.middleware.llama_index import RAGHintEvent, with_rag
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, TextBlock
+from agent_rag.middleware.llama_index import RAGHintEvent, RAGMiddleware, attach, citations
 
 QUESTION = "How long is the warranty of the heat pump?"
 SEARCH = ToolSelection(tool_id="1", tool_name="search_knowledge", tool_kwargs={"query": "warranty conditions"})
@@ -65,7 +65,7 @@ async def main() -> None:
             RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="static", top_k=1)),
             RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="agentic")),
         ]
-        agent = with_rag(FunctionAgent, rag)(llm=ScriptedModel(), streaming=False)
+        agent = attach(FunctionAgent(llm=ScriptedModel(), streaming=False), *rag)
         memory = ChatMemoryBuffer.from_defaults(token_limit=3_000)
         handler = agent.run(user_msg=QUESTION, memory=memory)
         async for event in handler.stream_events():
@@ -74,9 +74,8 @@ async def main() -> None:
 
         output = await handler
         print(f"Q: {QUESTION}\nA: {output}")
-        for call in output.tool_calls:
-            for citation in call.tool_output.raw_output["citations"]:
-                print(f"   [{citation['number']}] {citation['source']}: {citation['text']}")
+        for citation in citations(output):
+            print(f"   [{citation.number}] {citation.source}: {citation.text}")
         print(f"stored messages: {[message.role.value for message in memory.get_all()]}")
 
 

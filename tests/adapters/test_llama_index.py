@@ -26,7 +26,8 @@ from pydantic import ConfigDict
 from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware
-from agent_rag.middleware.llama_index import CONTEXT_KEY, KnowledgeFunctionTool, RAGHintEvent, with_rag
+from agent_rag.middleware.llama_index import CONTEXT_KEY, KnowledgeFunctionTool, RAGHintEvent, attach, citations
+from agent_rag.middleware.llama_index import RAGMiddleware as LlamaIndexRAG
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.chat import call, spoken
@@ -98,22 +99,30 @@ def neutral(message: LlamaMessage) -> ChatMessage:
 def agent_of(
     model: ScriptedChatModel, *middlewares: RAGMiddleware, agent_class: Any = FunctionAgent, **options: Any
 ) -> Any:
-    return with_rag(agent_class, middlewares)(llm=ScriptedModel(script=model), **options)
+    return attach(agent_class(llm=ScriptedModel(script=model), **options), *wrapped(middlewares))
+
+
+def wrapped(middlewares: Sequence[RAGMiddleware], **options: Any) -> list[LlamaIndexRAG]:
+    return [LlamaIndexRAG(middleware, **options) for middleware in middlewares]
 
 
 def outcome_of(output: Any, events: Sequence[Any] = ()) -> Outcome:
     return Outcome(
         text=output.response.content or "",
+        cited=citations(output),
         citations=[one for made in output.tool_calls for one in made.tool_output.raw_output["citations"]],
         events=[event.hint.model_dump(mode="json") for event in events if isinstance(event, RAGHintEvent)],
     )
 
 
 class TestLlamaIndex(AdapterContract):
+    subagents = False  # nothing is around the agent's other tools
+
     def make_agent(
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
     ) -> Any:
-        agent = with_rag(FunctionAgent, middlewares, supports_images=supports_images)(llm=ScriptedModel(script=model))
+        plain = FunctionAgent(llm=ScriptedModel(script=model))
+        agent = attach(plain, *wrapped(middlewares, supports_images=supports_images))
         return SimpleNamespace(agent=agent, sessions={})
 
     async def begin(self, agent: Any, text: str, session: str, context: Any = None) -> Any:
