@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .._util.extras import needs
 from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
+from .core import rag as core
+from .core.adapter import CITATIONS_KEY, Adapter
+from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
-from .core.rag import RAGMiddleware
 from .core.result import ToolResult
 from .core.turn import Turn
 
@@ -22,37 +24,47 @@ _models: Any = needs("autogen", "autogen_core.models")
 _tools: Any = needs("autogen", "autogen_core.tools")
 
 
+class RAGMiddleware(Adapter):
+    """Retrieval for an AutoGen agent; see `rag_options`. The `scope` callable gets what `context` gives, called when a
+    run begins, in its task. Images are shown in hints only: AutoGen writes those of tool results as base64 text."""
+
+
 def rag_options(
-    middleware: RAGMiddleware | Sequence[RAGMiddleware],
-    *,
-    context: Callable[[], Any] | None = None,
-    supports_images: bool = False,
+    *middlewares: Any,
     model_context: Any = None,
     memory: Sequence[Any] = (),
     tools: Sequence[Any] = (),
     workbench: Sequence[Any] = (),
 ) -> dict[str, Any]:
-    """The arguments `model_context`, `memory` and `workbench` of one `AssistantAgent` with retrieval.
+    """The arguments `model_context`, `memory` and `workbench` of one `AssistantAgent` with retrieval: an agent that is
+    made already takes none of them.
 
     Static: a hint after the user's message, in the model's input only, with a `MemoryQueryEvent`. Agentic: tools, with
-    a `MemoryQueryEvent` for each result that holds its citations. Call it anew for each agent: agents keep state.
+    a `MemoryQueryEvent` for each result that holds its citations. `citations` reads these events. Call it anew for each
+    agent: agents keep state.
 
     Args:
-        context: Gives what the `scope` callable gets; called when a run begins, in the task of the run.
-        supports_images: Whether the agent's model takes image parts; hints only, since AutoGen writes the images of
-            tool results as base64 text.
+        middlewares: Of `RAGMiddleware`; or knowledge bases, each for a tool of default options.
         model_context, memory, tools, workbench: What the agent has besides; functions and tools go into a workbench.
     """
-    middlewares = [middleware] if isinstance(middleware, RAGMiddleware) else list(middleware)
-    kept = RAGContext(middlewares, model_context or _contexts.UnboundedChatCompletionContext())
+    wrapped = [RAGMiddleware.of(one) for one in middlewares]
+    rags = [one.rag for one in wrapped]
+    kept = RAGContext(wrapped, model_context or _contexts.UnboundedChatCompletionContext())
     given = [_static_workbench(tools)] if tools else []
-    own = [RAGWorkbench(middlewares, kept)] if any(rag.tools for rag in middlewares) else []
+    own = [RAGWorkbench(rags, kept)] if any(rag.tools for rag in rags) else []
     return {
         "model_context": kept,
         # First, so that what others add is not taken for the user's words.
-        "memory": [RAGMemory(middlewares, kept, context, supports_images=supports_images), *memory],
+        "memory": [RAGMemory(kept), *memory],
         "workbench": [*workbench, *given, *own],
     }
+
+
+def citations(result: Any) -> list[Citation]:
+    """What each number in a ``TaskResult`` stands for."""
+    events = [message for message in result.messages if isinstance(message, _messages.MemoryQueryEvent)]
+    slots = [one.metadata or {} for event in events for one in event.content]
+    return collected(*(slot.get(key) or () for key in ("citations", CITATIONS_KEY) for slot in slots))
 
 
 class RAGContext(_contexts.ChatCompletionContext):  # type: ignore[misc]
@@ -89,20 +101,19 @@ class RAGContext(_contexts.ChatCompletionContext):  # type: ignore[misc]
 
     # --- for RAGMemory ---
 
-    async def begin(self, context: Any, *, supports_images: bool) -> list[Hint]:
+    async def begin(self) -> list[Hint]:
         """Start the turn of the messages added since the last one, and search."""
         new, self._new, self._hints = self._new, [], []
         # In a team the other agents' answers come as user messages too, under their names.
         asks = [message for message in new if message.source == "user"] or new
         self._ask = asks[-1] if asks else None
         messages = list(await self._inner.get_messages())
-        self.turn = self._middlewares[0].start_turn(
+        self.turn = self._middlewares[0]._start(
             list(_blocks(self._ask.content)) if asks else None,
-            history=lambda: list(_history(messages[: _last(messages, self._ask)])),
-            context=context,
-            supports_images=supports_images,
+            lambda: list(_history(messages[: _last(messages, self._ask)])),
+            beside=self._middlewares[1:],
         )
-        hints = [hint for rag in self._middlewares if (hint := await rag.hint(self.turn)) is not None]
+        hints = [hint for one in self._middlewares if (hint := await one.rag.hint(self.turn)) is not None]
         for hint in hints:
             message = _hint_message(hint)
             if hint.persist:
@@ -114,22 +125,11 @@ class RAGContext(_contexts.ChatCompletionContext):  # type: ignore[misc]
 class RAGMemory(_memories.Memory):  # type: ignore[misc]
     """Begins the turn: AutoGen asks its memories once for each turn, before the first model call."""
 
-    def __init__(
-        self,
-        middlewares: Sequence[RAGMiddleware],
-        kept: RAGContext,
-        context: Callable[[], Any] | None,
-        *,
-        supports_images: bool,
-    ) -> None:
-        self._middlewares = middlewares
+    def __init__(self, kept: RAGContext) -> None:
         self._kept = kept
-        self._context = context
-        self._supports_images = supports_images
 
     async def update_context(self, model_context: Any) -> Any:
-        context = self._context() if self._context is not None else None
-        hints = await self._kept.begin(context, supports_images=self._supports_images)
+        hints = await self._kept.begin()
         found = [_memory_content(hint.text, hint.event.model_dump(mode="json")) for hint in hints if hint.event]
         return _memories.UpdateContextResult(memories=_memories.MemoryQueryResult(results=found))
 
@@ -149,14 +149,14 @@ class RAGMemory(_memories.Memory):  # type: ignore[misc]
 class RAGWorkbench(_tools.StaticStreamWorkbench):  # type: ignore[misc]
     """The tools of all instances on an agent. Of this class, since AutoGen takes events from no other workbench."""
 
-    def __init__(self, middlewares: Sequence[RAGMiddleware], kept: RAGContext) -> None:
+    def __init__(self, rags: Sequence[core.RAGMiddleware], kept: RAGContext) -> None:
         super().__init__([])
-        self._middlewares = middlewares
+        self._rags = rags
         self._kept = kept
 
     async def list_tools(self) -> list[Any]:
         # Described anew each time, since fields of the stores may be known by now.
-        listed = [tool for rag in self._middlewares for tool in await rag.list_tools(refresh=False)]
+        listed = [tool for rag in self._rags for tool in await rag.list_tools(refresh=False)]
         return [{**tool.spec.model_copy(deep=True).model_dump(), "strict": False} for tool in listed]
 
     async def call_tool(
@@ -170,13 +170,15 @@ class RAGWorkbench(_tools.StaticStreamWorkbench):  # type: ignore[misc]
     ) -> AsyncGenerator[Any, None]:
         result = await self._answer(name, arguments, cancellation_token)
         if result is not None and result.citations:
+            shown = self._kept.turn.citations if self._kept.turn is not None else []
             about = {**result.structured(), "tool": name, "call_id": call_id}
+            about[CITATIONS_KEY] = [citation.place() for citation in shown]
             yield _messages.MemoryQueryEvent(content=[_memory_content(result.text, about)], source=name)
         yield _tool_result(name, result)
 
     async def _answer(self, name: str, arguments: Any, cancellation_token: Any) -> ToolResult | None:
         """None: there is no such tool, or the token was cancelled."""
-        rag = next((rag for rag in self._middlewares if any(tool.name == name for tool in rag.tools)), None)
+        rag = next((rag for rag in self._rags if any(tool.name == name for tool in rag.tools)), None)
         if rag is None:
             return None
         answering = asyncio.ensure_future(rag.call_tool(arguments, self._kept.turn, name=name))
@@ -246,8 +248,12 @@ def _last(messages: Sequence[Any], ask: Any) -> int:
 
 def _history(messages: Sequence[Any]) -> Iterator[ChatMessage]:
     for message in messages:
-        if _is_user(message):
-            yield ChatMessage(role="user", content=list(_blocks(message.content)))
+        if isinstance(message, _models.UserMessage):
+            name = HINT_NAME if _is_hint(message) else None
+            yield ChatMessage(role="user", content=list(_blocks(message.content)), name=name)
+        elif isinstance(message, _models.FunctionExecutionResultMessage):
+            for result in message.content:
+                yield ChatMessage(role="tool", content=[TextBlock(text=result.content)])
         elif isinstance(message, _models.AssistantMessage) and isinstance(message.content, str):
             yield ChatMessage(role="assistant", content=[TextBlock(text=message.content)])
 
@@ -260,4 +266,4 @@ def _is_hint(message: Any) -> bool:
     return isinstance(message, _models.UserMessage) and message.source == HINT_NAME
 
 
-__all__ = ["RAGContext", "RAGMemory", "RAGWorkbench", "rag_options"]
+__all__ = ["RAGContext", "RAGMemory", "RAGMiddleware", "RAGWorkbench", "citations", "rag_options"]

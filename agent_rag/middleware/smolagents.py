@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import copy
 import io
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,12 +14,13 @@ from PIL import Image
 
 from .._util.extras import needs
 from .._util.sync import run_sync
-from ..chat import ChatMessage
+from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
+from .core import rag as core
+from .core.adapter import Adapter, derived, shown_now
 from .core.citation import Citation
 from .core.hint import Hint, with_hints
-from .core.rag import RAGMiddleware
 from .core.result import ToolResult
 from .core.tool import KnowledgeTool
 from .core.turn import Turn
@@ -35,34 +35,30 @@ _ARGUMENTS = "\nYou have been provided with these additional arguments,"
 _attached: WeakKeyDictionary[Any, _Attached] = WeakKeyDictionary()
 
 
-def attach(
-    agent: Any,
-    middleware: RAGMiddleware | Sequence[RAGMiddleware],
-    *,
-    context: Callable[[], Any] | None = None,
-    supports_images: bool = False,
-) -> Any:
+class RAGMiddleware(Adapter):
+    """Retrieval for a smolagents agent; see `attach`. The `scope` callable gets what `context` gives, which is called
+    in the thread of the run: smolagents has no slot for it, and shows `additional_args` to the model."""
+
+
+def attach(agent: Any, *middlewares: Any) -> Any:
     """Give a smolagents agent retrieval, and return it. Once, before its first run.
 
     Static: a hint after the task, in the model's input only. Agentic: tools of the agent, whose results are texts with
-    `citations`. The searches happen in the event loop of `agent_rag._util.sync`, so open the store there.
+    `citations`. The searches happen in the event loop of `agent_rag.run_sync`, so open the store there.
 
     Args:
         agent: A `ToolCallingAgent` or `CodeAgent`. Its model is replaced by a copy that adds the hints; managed agents
             keep theirs.
-        context: Gives what the `scope` callable gets; called when a run first needs it, in the thread of the run.
-            smolagents has no slot for it: `additional_args` are shown to the model.
-        supports_images: Whether the agent's model takes image parts.
+        middlewares: Of `RAGMiddleware`; or knowledge bases, each for a tool of default options.
 
     Raises: ConfigurationError: the agent has middlewares already.
     """
     if agent in _attached:
         raise ConfigurationError("this agent has its middlewares already; attach all of them in one call")
-    middlewares = [middleware] if isinstance(middleware, RAGMiddleware) else list(middleware)
-    attached = _Attached(agent.memory, middlewares, context, supports_images)
+    attached = _Attached(agent.memory, [RAGMiddleware.of(one) for one in middlewares])
     _attached[agent] = attached
     agent.model = _hinting(agent.model, attached)
-    for tool in (tool for rag in middlewares for tool in rag.tools):
+    for tool in (tool for rag in attached.rags for tool in rag.tools):
         agent.tools[tool.name] = attached.tools[tool.name] = SearchTool(tool, attached)
     agent.step_callbacks.register(_memory.ActionStep, attached.show_images)
     return agent
@@ -109,18 +105,11 @@ class _Run:
 class _Attached:
     """What belongs to one agent. An agent serves one run at a time, tools of a step in several threads."""
 
-    def __init__(
-        self,
-        memory: Any,
-        middlewares: Sequence[RAGMiddleware],
-        context: Callable[[], Any] | None,
-        supports_images: bool,
-    ) -> None:
+    def __init__(self, memory: Any, middlewares: Sequence[RAGMiddleware]) -> None:
         self.memory = memory
         self.middlewares = middlewares
+        self.rags = [one.rag for one in middlewares]
         self.tools: dict[str, SearchTool] = {}
-        self._context = context
-        self._supports_images = supports_images
         self._run: _Run | None = None
         self._lock = threading.Lock()
 
@@ -131,11 +120,10 @@ class _Attached:
             at = max((i for i, step in enumerate(steps) if isinstance(step, _memory.TaskStep)), default=-1)
             step = steps[at] if at >= 0 else None
             if self._run is None or self._run.step is not step:
-                turn = self.middlewares[0].start_turn(
+                turn = self.middlewares[0]._start(
                     list(_asked(step)) if step else None,
-                    history=lambda: list(_history(steps[:at])),
-                    context=self._context() if self._context else None,
-                    supports_images=self._supports_images,
+                    lambda: list(_history(steps[:at])),
+                    beside=self.middlewares[1:],
                 )
                 self._run = _Run(step, turn)
             return self._run
@@ -151,16 +139,16 @@ class _Attached:
                 run.kept.add(rag.key)
                 self._keep(run, HintStep(hint.text, message))
                 # Later calls read it from the memory.
-                hint = hint.model_copy(update={"persist": False})
+                hint = shown_now(hint)
             made.append((hint, message))
         return with_hints(messages, made, is_ask=self._is_ask(run, messages), is_hint=self._is_hint)
 
-    async def _hints(self, turn: Turn) -> list[tuple[RAGMiddleware, Hint]]:
+    async def _hints(self, turn: Turn) -> list[tuple[core.RAGMiddleware, Hint]]:
         # Described anew, since fields of the stores may be known by now.
-        for rag in self.middlewares:
+        for rag in self.rags:
             for tool in await rag.list_tools(refresh=False):
                 self.tools[tool.name].describe(tool)
-        hints = [(rag, await rag.hint(turn)) for rag in self.middlewares]
+        hints = [(rag, await rag.hint(turn)) for rag in self.rags]
         return [(rag, hint) for rag, hint in hints if hint is not None]
 
     def _keep(self, run: _Run, kept: HintStep) -> None:
@@ -178,7 +166,7 @@ class _Attached:
         return lambda message: _is_user(message) and not self._is_hint(message)
 
     def _is_hint(self, message: Any) -> bool:
-        return _is_user(message) and any(rag.is_hint(_text(message)) for rag in self.middlewares)
+        return _is_user(message) and any(rag.is_hint(_text(message)) for rag in self.rags)
 
     def show_images(self, step: Any, agent: Any = None) -> None:
         """After a step: the images of its tool results, which smolagents takes nowhere else."""
@@ -205,9 +193,7 @@ def _hinting(model: Any, attached: _Attached) -> Any:
     if hasattr(kind, "generate_stream"):
         # Agents look whether a model has it.
         methods["generate_stream"] = generate_stream
-    made = copy.copy(model)
-    made.__class__ = type(kind.__name__, (kind,), methods)
-    return made
+    return derived(model, type(kind.__name__, (kind,), methods))
 
 
 # --- tools ---
@@ -298,10 +284,14 @@ def _asked(step: Any) -> Iterator[ContentBlock]:
 
 
 def _history(steps: Iterable[Any]) -> Iterator[ChatMessage]:
-    """Tasks and final answers; the steps between are no talk."""
+    """Tasks, hints, what tools said, and final answers."""
     for step in steps:
         if isinstance(step, _memory.TaskStep):
             yield ChatMessage(role="user", content=[TextBlock(text=step.task.partition(_ARGUMENTS)[0])])
+        elif isinstance(step, HintStep):
+            yield ChatMessage(role="user", content=[TextBlock(text=step.text)], name=HINT_NAME)
+        elif isinstance(step, _memory.ActionStep) and not step.is_final_answer:
+            yield ChatMessage(role="tool", content=[TextBlock(text=str(step.observations or ""))])
         elif isinstance(step, _memory.ActionStep) and step.is_final_answer:
             # Tool-calling agents keep the answer as the observation of the last tool, code agents as the output.
             answer = step.observations if step.action_output is None else step.action_output
@@ -317,4 +307,4 @@ def _text(message: Any) -> str:
     return content if isinstance(content, str) else "\n".join(part["text"] for part in content if "text" in part)
 
 
-__all__ = ["CitedText", "HintStep", "SearchTool", "attach", "citations"]
+__all__ = ["CitedText", "HintStep", "RAGMiddleware", "SearchTool", "attach", "citations"]

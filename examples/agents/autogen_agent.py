@@ -13,8 +13,8 @@ from autogen_agentchat.messages import MemoryQueryEvent
 from autogen_core import FunctionCall
 from autogen_core.models import ChatCompletionClient, CreateResult, ModelInfo, RequestUsage
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, RAGMiddleware, TextBlock
-from agent_rag.middleware.autogen import rag_options
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, TextBlock
+from agent_rag.middleware.autogen import RAGMiddleware, rag_options
 
 QUESTION = "How long is the warranty of the heat pump?"
 
@@ -68,7 +68,7 @@ async def main() -> None:
             RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="static", top_k=1)),
             RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="agentic")),
         ]
-        agent = AssistantAgent("assistant", Scripted(), max_tool_iterations=5, **rag_options(rag))
+        agent = AssistantAgent("assistant", Scripted(), max_tool_iterations=5, **rag_options(*rag))
         result = await agent.run(task=QUESTION)
 
         events = [event for event in result.messages if isinstance(event, MemoryQueryEvent)]

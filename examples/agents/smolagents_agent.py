@@ -10,10 +10,9 @@ from typing import Any
 from smolagents import Model, ToolCallingAgent
 from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, RAGMiddleware, TextBlock
-from agent_rag._util.sync import run_sync
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, TextBlock, run_sync
 from agent_rag.middleware.core.events import HintEvent
-from agent_rag.middleware.smolagents import attach, citations
+from agent_rag.middleware.smolagents import RAGMiddleware, attach, citations
 
 QUESTION = "How long is the warranty of the heat pump?"
 
@@ -61,7 +60,7 @@ def main() -> None:
         RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="static", top_k=1), on_event=show),
         RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="agentic")),
     ]
-    agent = attach(ToolCallingAgent(tools=[], model=Scripted(), verbosity_level=0), rag)
+    agent = attach(ToolCallingAgent(tools=[], model=Scripted(), verbosity_level=0), *rag)
     answer = agent.run(QUESTION)
 
     print(f"Q: {QUESTION}\nA: {answer}")

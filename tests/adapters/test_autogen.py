@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip("autogen_agentchat", reason="scripts/test adapters autogen installs it")
 
-from autogen_agentchat import TaskResult
+from autogen_agentchat.base import TaskResult
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.messages import MemoryQueryEvent, ModelClientStreamingChunkEvent
@@ -41,7 +41,8 @@ from PIL import Image
 from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware
-from agent_rag.middleware.autogen import rag_options
+from agent_rag.middleware.autogen import RAGMiddleware as AutoGenRAG
+from agent_rag.middleware.autogen import citations, rag_options
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.chat import call, spoken
@@ -143,9 +144,9 @@ def encoded(image: Image.Image) -> str:
 def agent_of(model: ScriptedChatModel, *middlewares: RAGMiddleware, name: str = "a", **options: Any) -> AssistantAgent:
     own = ("model_client_stream",)
     keep = {key: options.pop(key) for key in own if key in options}
-    return AssistantAgent(
-        name, ScriptedClient(model), max_tool_iterations=10, **keep, **rag_options(middlewares, **options)
-    )
+    mine = {key: options.pop(key) for key in ("context", "supports_images") if key in options}
+    made = rag_options(*(AutoGenRAG(middleware, **mine) for middleware in middlewares), **options)
+    return AssistantAgent(name, ScriptedClient(model), max_tool_iterations=10, **keep, **made)
 
 
 def outcome_of(result: TaskResult) -> Outcome:
@@ -154,12 +155,14 @@ def outcome_of(result: TaskResult) -> Outcome:
         text=result.messages[-1].content,
         citations=[citation for about in found if "tool" in about for citation in about["citations"]],
         events=[about for about in found if "tool" not in about],
+        cited=citations(result),
     )
 
 
 class TestAutoGen(AdapterContract):
     same_agent = False
     tool_images = False
+    subagents = False  # nothing is around the agent's other tools
 
     def make_agent(
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
@@ -212,7 +215,7 @@ async def test_a_stream_is_live() -> None:
         client,
         max_tool_iterations=10,
         model_client_stream=True,
-        **rag_options([static(FactBase()), agentic(FactBase("faq"))]),
+        **rag_options(static(FactBase()), agentic(FactBase("faq"))),
     )
 
     parts = [(part, list(client.made)) async for part in agent.run_stream(task="hello")]

@@ -38,6 +38,7 @@ from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.errors import ConfigurationError
 from agent_rag.middleware import RAGMiddleware
+from agent_rag.middleware.smolagents import RAGMiddleware as SmolRAG
 from agent_rag.middleware.smolagents import attach, citations
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
@@ -118,13 +119,15 @@ def agent_of(
     model: ScriptedChatModel, *middlewares: RAGMiddleware, kind: type[ScriptedModel] = ScriptedModel, **options: Any
 ) -> ToolCallingAgent:
     keep = {name: options.pop(name) for name in ("context", "supports_images") if name in options}
-    return attach(ToolCallingAgent(tools=[], model=kind(model), verbosity_level=0, **options), middlewares, **keep)
+    plain = ToolCallingAgent(tools=[], model=kind(model), verbosity_level=0, **options)
+    return attach(plain, *(SmolRAG(middleware, **keep) for middleware in middlewares))
 
 
 class TestSmolagents(AdapterContract):
     same_agent = False
     cancels = False
     stream_events = False
+    subagents = False  # nothing is around the agent's other tools
 
     def make_agent(
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
@@ -139,7 +142,8 @@ class TestSmolagents(AdapterContract):
     async def run(self, agent: Any, text: str, *, session: str = "s", context: Any = None) -> Outcome:
         agent.context = context
         answer = await asyncio.to_thread(agent.agent.run, text, reset=False)
-        return Outcome(text=answer, citations=[one.model_dump(mode="json") for one in citations(agent.agent)])
+        cited = citations(agent.agent)
+        return Outcome(text=answer, citations=[one.model_dump(mode="json") for one in cited], cited=cited)
 
     async def stored(self, agent: Any, session: str = "s") -> str:
         return json.dumps(agent.agent.memory.get_full_steps(), default=repr)
@@ -148,7 +152,8 @@ class TestSmolagents(AdapterContract):
         parts = await asyncio.to_thread(lambda: list(agent.agent.run(text, reset=False, stream=True)))
         cited = [part.output.citations for part in parts if isinstance(part, ToolOutput) and not part.is_final_answer]
         last = [part for part in parts if isinstance(part, FinalAnswerStep)][-1]
-        return Outcome(text=last.output, citations=[one for listed in cited for one in listed])
+        slots = [one for listed in cited for one in listed]
+        return Outcome(text=last.output, citations=slots, cited=citations(agent.agent))
 
 
 class TestStreamedSmolagents(TestSmolagents):
@@ -209,7 +214,7 @@ def test_a_code_agent_calls_the_tool_by_position_and_reads_citations() -> None:
     model = ScriptedChatModel(f"<code>\n{code}\n</code>")
     agent = CodeAgent(tools=[], model=PlainModel(model), verbosity_level=0)
 
-    answer = attach(agent, [static(FactBase()), agentic(FactBase("faq"))]).run("hello")
+    answer = attach(agent, static(FactBase()), agentic(FactBase("faq"))).run("hello")
 
     assert answer == "faq.md"
     assert "FACT(hello)" in spoken(model.inputs[0])

@@ -12,6 +12,7 @@ from ...errors import ConfigurationError
 from .hint import Hint
 from .options import Options
 from .parameters import Parameters as RAGParameters
+from .pipeline import takes_argument
 from .rag import RAGMiddleware
 from .search import KnowledgeBaseLike
 from .turn import Ask, History, Turn
@@ -63,7 +64,8 @@ class Adapter:
             knowledge_bases: As for `agent_rag.RAGMiddleware`, or such an object (then without its other arguments).
             rerank_model: A chat model of the framework, or whatever `LLMReranker` takes.
             name: As for `agent_rag.RAGMiddleware`; instances of one mode on one agent need different ones.
-            context: From what the framework knows of the caller to what the `scope` callable gets; default: that.
+            context: From what the framework knows of the caller (or from nothing) to what the `scope` callable gets;
+                default: that. Called when a turn begins.
             supports_images: Whether the agent's model takes image parts; default: what the framework says, else no.
             options: Further arguments of `agent_rag.RAGMiddleware`.
 
@@ -110,10 +112,12 @@ class Adapter:
         """
         told = [one._supports_images for one in (self, *beside) if one._supports_images is not None]
         contexts = [one._context for one in (self, *beside) if one._context is not None]
+        if contexts:
+            carried = contexts[0](carried) if takes_argument(contexts[0]) else contexts[0]()
         return self.rag.start_turn(
             ask,
             history=history,
-            context=contexts[0](carried) if contexts else carried,
+            context=carried,
             supports_images=any(told) if told else bool(supports_images),
         )
 

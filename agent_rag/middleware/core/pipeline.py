@@ -63,7 +63,7 @@ class Pipeline:
         self._reranker = reranker
         self._rewriter = rewriter
         self._scope = scope if callable(scope) else _constant_scope(scope)
-        self._scope_takes_context = callable(scope) and _takes_argument(scope)
+        self._scope_takes_context = callable(scope) and takes_argument(scope)
         self._gate = gate
         self._on_event = on_event
 
@@ -231,7 +231,8 @@ def check_filterable(bases: Sequence[Base], *, needed: bool) -> None:
             )
 
 
-def _takes_argument(function: Callable[..., Any]) -> bool:
+def takes_argument(function: Callable[..., Any]) -> bool:
+    """Whether a function of the caller's takes what it could be given."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
