@@ -8,11 +8,11 @@ from fnmatch import fnmatch
 from typing import Any
 
 from .._util.extras import needs
-from ..chat import HINT_NAME, ChatMessage, Role
+from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock, URLSource
-from .core import rag as core
+from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel
+from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
-from .core.parameters import Parameters as RAGParameters
 from .core.tool import KnowledgeTool
 from .core.turn import Turn, TurnRegistry
 
@@ -27,43 +27,38 @@ _tools = needs("agentscope", "agentscope.tool")
 _turns = TurnRegistry()
 
 
-class RAGMiddleware(_middleware.MiddlewareBase):  # type: ignore[misc, name-defined]
+class ChatModel(FrameworkChatModel):
+    """An AgentScope chat model as the chat model of `LLMReranker`, by its structured output, and `LLMQueryRewriter`."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.supports_images = _takes_images(model)
+
+    async def answer(self, messages: Sequence[ChatMessage], max_tokens: int | None) -> str:
+        answer = await self._model(self._asked(messages))
+        parts = [answer] if hasattr(answer, "content") else [part async for part in answer]
+        return "".join(block.text for block in parts[-1].content if block.type == "text")
+
+    async def generate_structured_output(self, messages: Sequence[ChatMessage], structured_model: Any) -> Any:
+        return await self._model.generate_structured_output(self._asked(messages), structured_model)
+
+    def _asked(self, messages: Sequence[ChatMessage]) -> list[Any]:
+        return [
+            _messages.Msg(name="user", role="user", content=[_block(block) for block in message.content])
+            for message in messages
+        ]
+
+
+class RAGMiddleware(Adapter, _middleware.MiddlewareBase):  # type: ignore[misc, name-defined]
     """Retrieval as AgentScope middleware. Static: a HintBlock after the user's message. Agentic: a tool.
 
     Both modes need the middleware on the agent; agentic mode also needs ``Toolkit(tools=await rag.list_tools())``.
-    Citations are in ``ToolResultBlock.metadata["citations"]``; a static turn streams a ``HintBlockEvent`` with
-    ``metadata["citations"]``. One object serves any number of agents.
+    Citations are in ``ToolResultBlock.metadata["citations"]`` and in the metadata of the reply; `citations` reads them. A
+    static turn streams a ``HintBlockEvent`` with ``metadata["citations"]``. The `scope` callable gets the run's
+    ``AgentState``, or what `context` makes of it. One object serves any number of agents.
     """
 
-    Parameters = RAGParameters
-
-    def __init__(
-        self,
-        knowledge_bases: Sequence[Any] | core.RAGMiddleware | Any,
-        parameters: RAGParameters | None = None,
-        rerank_model: Any = None,
-        *,
-        context: Callable[[Any], Any] = lambda state: state,
-        supports_images: bool | None = None,
-        **options: Any,
-    ) -> None:
-        """
-        Args:
-            knowledge_bases: As for `agent_rag.RAGMiddleware`, or such an object.
-            rerank_model: An AgentScope chat model, or whatever `LLMReranker` takes.
-            context: What the `scope` callable gets: a function of the run's ``AgentState``, for example by
-                ``state.session_id``; default the state itself.
-            supports_images: Whether the agent's model takes image parts; default: what its formatter says.
-            options: Further arguments of `agent_rag.RAGMiddleware`.
-        """
-        if isinstance(rerank_model, _models.ChatModelBase):
-            rerank_model = _RerankModel(rerank_model)
-        if isinstance(knowledge_bases, core.RAGMiddleware):
-            self.rag = knowledge_bases
-        else:
-            self.rag = core.RAGMiddleware(knowledge_bases, parameters, rerank_model, **options)
-        self._context = context
-        self._supports_images = supports_images
+    chat_models = ((_models.ChatModelBase, ChatModel),)
 
     async def get_middleware_key(self) -> str:
         return self.rag.name
@@ -84,6 +79,8 @@ class RAGMiddleware(_middleware.MiddlewareBase):  # type: ignore[misc, name-defi
                 if isinstance(event, _events.ReplyStartEvent):
                     self._turn(agent.state, agent, _asks(input_kwargs.get("inputs")))
                 ended = ended or isinstance(event, _events.ReplyEndEvent)
+                if ended:
+                    self._cite(agent.state, event)
                 yield event
             # A reply that waits for the user's approval goes on later, in the same turn.
             over = ended
@@ -141,20 +138,25 @@ class RAGMiddleware(_middleware.MiddlewareBase):  # type: ignore[misc, name-defi
 
     def _turn(self, state: Any, agent: Any = None, asks: Sequence[Any] | None = None) -> Turn:
         """The running turn, shared by all instances on the agent; after a restart, one made from the state."""
-        return _turns.get_or_start(_key(state), lambda: self._start(state, agent, asks))
+        return _turns.get_or_start(_key(state), lambda: self._begin(state, agent, asks))
 
-    def _start(self, state: Any, agent: Any, asks: Sequence[Any] | None) -> Turn:
+    def _cite(self, state: Any, event: Any) -> None:
+        """Put the citations into the reply, as it is stored and as it is given back."""
+        turn = self._turn(state)
+        replies = [message for message in state.context[-1:] if _is_own(message, state.reply_id)]
+        for message in [*replies, *([event] if isinstance(event, _messages.Msg) else [])]:
+            if turn.citations:
+                message.metadata[CITATIONS_KEY] = [citation.place() for citation in turn.citations]
+
+    def _begin(self, state: Any, agent: Any, asks: Sequence[Any] | None) -> Turn:
         earlier = [message for message in state.context if not _is_own(message, state.reply_id)]
         asks = earlier[-1:] if asks is None else asks
         ids = {message.id for message in asks}
-        supports_images = self._supports_images
-        if supports_images is None:
-            supports_images = agent is not None and _takes_images(agent.model)
-        return self.rag.start_turn(
+        return self._start(
             [block for message in asks for block in _blocks(message.content)],
-            history=_history(message for message in earlier if message.id not in ids),
-            context=self._context(state),
-            supports_images=supports_images,
+            _history(message for message in earlier if message.id not in ids),
+            state,
+            supports_images=agent is not None and _takes_images(agent.model),
         )
 
     def _hint_block(self, hint: Hint, turn: Turn) -> Any:
@@ -199,19 +201,10 @@ class _SearchTool(_tools.ToolBase):  # type: ignore[misc, name-defined]
         )
 
 
-class _RerankModel:
-    """An AgentScope chat model for `LLMReranker`, which has messages of another kind."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self.supports_images = _takes_images(model)
-
-    async def generate_structured_output(self, messages: Sequence[ChatMessage], structured_model: Any) -> Any:
-        asked = [
-            _messages.Msg(name="user", role="user", content=[_block(block) for block in message.content])
-            for message in messages
-        ]
-        return await self._model.generate_structured_output(asked, structured_model)
+def citations(reply: Any) -> list[Citation]:
+    """What each number in a reply (or another message) stands for."""
+    results = [block.metadata or {} for block in reply.content if block.type == "tool_result"]
+    return collected(*(result.get("citations") or () for result in results), reply.metadata.get(CITATIONS_KEY) or ())
 
 
 def _unchecked(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -267,12 +260,18 @@ def _takes_images(model: Any) -> bool:
 
 
 def _history(messages: Iterable[Any]) -> list[ChatMessage]:
-    roles: dict[str, Role] = {"user": "user", "assistant": "assistant"}
-    return [
-        ChatMessage(role=roles[message.role], content=list(_blocks(message.content)), name=message.name)
-        for message in messages
-        if message.role in roles
-    ]
+    history = []
+    for message in messages:
+        if message.role in ("user", "assistant"):
+            history.append(ChatMessage(role=message.role, content=_blocks(message.content), name=message.name))
+        for block in message.content:
+            if block.type == "tool_result":
+                said = block.output if isinstance(block.output, str) else _blocks(block.output)
+                history.append(ChatMessage.model_validate({"role": "tool", "content": said}))
+            elif block.type == "hint":
+                hint = block.hint if isinstance(block.hint, str) else _blocks(block.hint)
+                history.append(ChatMessage.model_validate({"role": "user", "content": hint, "name": HINT_NAME}))
+    return history
 
 
 def _blocks(content: Iterable[Any]) -> list[ContentBlock]:
@@ -301,4 +300,4 @@ def _block(block: ContentBlock) -> Any:
     return _messages.DataBlock(source=made, name=block.name)
 
 
-__all__ = ["RAGMiddleware"]
+__all__ = ["ChatModel", "RAGMiddleware", "citations"]

@@ -34,6 +34,7 @@ from agent_rag.content import Base64Source, ContentBlock, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware, TurnRegistry
 from agent_rag.middleware.agentscope import RAGMiddleware as AgentScopeRAG
 from agent_rag.middleware.agentscope import _turns
+from agent_rag.middleware.agentscope import citations as cited_in
 from agent_rag.testing import AdapterContract, FactBase, HashEmbedding, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.adapter_contract.base import images
@@ -127,6 +128,8 @@ def citations_of(state: AgentState) -> list[dict[str, Any]]:
 
 
 class TestAgentScope(AdapterContract):
+    subagents = False  # nothing is around the agent's other tools
+
     def make_agent(
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
     ) -> Service:
@@ -135,7 +138,7 @@ class TestAgentScope(AdapterContract):
     async def run(self, agent: Service, text: str, *, session: str = "s", context: Any = None) -> Outcome:
         CALLERS[session] = context
         message = await (await agent.agent(session)).reply(UserMsg("user", text))
-        return Outcome(message.get_text_content(), citations_of(agent.states[session]))
+        return Outcome(message.get_text_content(), citations_of(agent.states[session]), cited_in(message))
 
     async def stored(self, agent: Service, session: str = "s") -> str:
         return agent.states[session].model_dump_json()
@@ -146,7 +149,7 @@ class TestAgentScope(AdapterContract):
         stream = made.reply_stream(UserMsg("user", text), yield_final_msg=True)
         parts = [part async for part in stream]
         events = [part.metadata for part in parts if isinstance(part, HintBlockEvent) and "Knowledge" in part.source]
-        return Outcome(parts[-1].get_text_content(), citations_of(agent.states[session]), events)
+        return Outcome(parts[-1].get_text_content(), citations_of(agent.states[session]), cited_in(parts[-1]), events)
 
 
 async def reply(service: Service, *inputs: Any, **options: Any) -> str:

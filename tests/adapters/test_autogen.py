@@ -17,8 +17,8 @@ import pytest
 
 pytest.importorskip("autogen_agentchat", reason="scripts/test adapters autogen installs it")
 
-from autogen_agentchat.base import TaskResult
 from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.base import TaskResult
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.messages import MemoryQueryEvent, ModelClientStreamingChunkEvent
 from autogen_agentchat.teams import RoundRobinGroupChat
