@@ -53,8 +53,8 @@ class RAGMiddleware(Adapter, _middleware.MiddlewareBase):  # type: ignore[misc, 
     """Retrieval as AgentScope middleware. Static: a HintBlock after the user's message. Agentic: a tool.
 
     Both modes need the middleware on the agent; agentic mode also needs ``Toolkit(tools=await rag.list_tools())``.
-    Citations are in ``ToolResultBlock.metadata["citations"]`` and in the metadata of the reply; `citations` reads them. A
-    static turn streams a ``HintBlockEvent`` with ``metadata["citations"]``. The `scope` callable gets the run's
+    Citations are in ``ToolResultBlock.metadata["citations"]`` and in the metadata of the reply; `citations` reads them.
+    A static turn streams a ``HintBlockEvent`` with ``metadata["citations"]``. The `scope` callable gets the run's
     ``AgentState``, or what `context` makes of it. One object serves any number of agents.
     """
 

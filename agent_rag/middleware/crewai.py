@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import copy
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -19,9 +18,10 @@ from ..chat import ChatMessage
 from ..content import ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
 from ._crewai_parts import parts
+from .core import rag as core
+from .core.adapter import Adapter, derived, named_as, shown_now
 from .core.citation import Citation
 from .core.hint import Hint, with_hints
-from .core.rag import RAGMiddleware
 from .core.tool import KnowledgeTool
 from .core.turn import Turn, TurnRegistry
 
@@ -94,33 +94,32 @@ class _Run:
 _running: ContextVar[_Run | None] = ContextVar("agent_rag_crewai_run", default=None)
 
 
-def attach(
-    agent: Any,
-    middleware: RAGMiddleware | Sequence[RAGMiddleware],
-    *,
-    context: Callable[[], Any] | None = None,
-    supports_images: bool | None = None,
-) -> Any:
-    """Give a CrewAI agent retrieval, and return it. Once, before it joins a crew.
+class RAGMiddleware(Adapter):
+    """Retrieval for a CrewAI agent; see `attach`. The `scope` callable gets what `context` gives, which is called when
+    an execution begins, in its context. Images are shown where the model's `supports_multimodal` says so."""
+
+
+def attach(agent: Any, *middlewares: Any) -> Any:
+    """A copy of a CrewAI agent with retrieval, for its tasks and crews; `agent` itself stays as it is.
 
     Static: a hint after the task, in the model's input only. Agentic: tools of the agent. A turn is one execution of a
-    task, or one ``kickoff`` of the agent. The searches happen in the event loop of `agent_rag._util.sync`, so open
+    task, or one ``kickoff`` of the agent. The searches happen in the event loop of `agent_rag.run_sync`, so open
     the store there; tools of CrewAI are synchronous in ``akickoff`` too.
 
     Args:
-        agent: A `crewai.Agent`. Its model is replaced by a copy that adds the hints.
-        context: Gives what the `scope` callable gets; called when an execution begins, in its context.
-        supports_images: Whether the model takes image parts; default: what its `supports_multimodal` says.
+        agent: A `crewai.Agent`. The copy's model is a copy that adds the hints.
+        middlewares: Of `RAGMiddleware`; or knowledge bases, each for a tool of default options.
 
     Raises: ConfigurationError: the agent has middlewares already.
     """
     if hasattr(type(agent), "_agent_rag"):
         raise ConfigurationError("this agent has its middlewares already; attach all of them in one call")
-    middlewares = [middleware] if isinstance(middleware, RAGMiddleware) else list(middleware)
-    agent.llm = _hinting(agent.llm, middlewares)
-    agent.tools = [*(agent.tools or []), *(_tool(tool) for rag in middlewares for tool in rag.tools)]
-    _become(agent, _turning(type(agent), middlewares, context, supports_images))
-    return agent
+    wrapped = [RAGMiddleware.of(one) for one in middlewares]
+    rags = [one.rag for one in wrapped]
+    made = derived(agent, _turning(type(agent), wrapped))
+    made.llm = _hinting(agent.llm, rags)
+    made.tools = [*(agent.tools or []), *(_tool(tool) for rag in rags for tool in rag.tools)]
+    return made
 
 
 def citations(task: Any) -> list[Citation]:
@@ -132,12 +131,7 @@ def citations(task: Any) -> list[Citation]:
 # --- turns ---
 
 
-def _turning(
-    kind: Any,
-    middlewares: Sequence[RAGMiddleware],
-    context: Callable[[], Any] | None,
-    supports_images: bool | None,
-) -> Any:
+def _turning(kind: Any, middlewares: Sequence[RAGMiddleware]) -> Any:
     """A class of agents that starts the turns. Crews copy agents by their class."""
 
     @contextmanager
@@ -147,11 +141,11 @@ def _turning(
             # CrewAI tries an execution again from within itself.
             yield
             return
-        turn = middlewares[0].start_turn(
+        turn = middlewares[0]._start(
             text,
-            history=lambda: list(_history(history)),
-            context=context() if context is not None else None,
-            supports_images=agent.llm.supports_multimodal() if supports_images is None else supports_images,
+            lambda: list(_history(history)),
+            supports_images=agent.llm.supports_multimodal(),
+            beside=middlewares[1:],
         )
         if task is not None:
             _turns.end(str(task.id))
@@ -190,7 +184,7 @@ def _turning(
                 return await result
 
     Turning._agent_rag = True
-    return _named_as(Turning, kind)
+    return named_as(Turning, kind)
 
 
 def _asked(messages: Any) -> tuple[str, list[Any]]:
@@ -204,28 +198,26 @@ def _asked(messages: Any) -> tuple[str, list[Any]]:
 # --- each model call ---
 
 
-def _hinting(llm: Any, middlewares: Sequence[RAGMiddleware]) -> Any:
+def _hinting(llm: Any, rags: Sequence[core.RAGMiddleware]) -> Any:
     """A copy of `llm` that sees the hints: hooks write to the task's messages, a model call does not."""
     kind: Any = type(llm)
 
     class Hinting(kind):  # type: ignore[misc]
         def call(self, messages: Any, tools: Any = None, *args: Any, **options: Any) -> Any:
-            messages, tools = _prepared(self, middlewares, messages, tools)
+            messages, tools = _prepared(self, rags, messages, tools)
             return super().call(messages, tools, *args, **options)
 
         async def acall(self, messages: Any, tools: Any = None, *args: Any, **options: Any) -> Any:
-            messages, tools = await asyncio.to_thread(_prepared, self, middlewares, messages, tools)
+            messages, tools = await asyncio.to_thread(_prepared, self, rags, messages, tools)
             return await super().acall(messages, tools, *args, **options)
 
-    made = copy.copy(llm)
-    _become(made, _named_as(Hinting, kind))
-    return made
+    return derived(llm, named_as(Hinting, kind))
 
 
-def _prepared(llm: Any, middlewares: Sequence[RAGMiddleware], messages: Any, tools: Any) -> tuple[Any, Any]:
+def _prepared(llm: Any, rags: Sequence[core.RAGMiddleware], messages: Any, tools: Any) -> tuple[Any, Any]:
     """The arguments of a model call, with hints and images, and with the tools as the instances describe them."""
     run = _running.get()
-    specs = run_sync(_specs(middlewares))
+    specs = run_sync(_specs(rags))
     tools = [_described(tool, specs) for tool in tools] if tools else tools
     if run is None or isinstance(messages, str):
         return messages, tools
@@ -233,28 +225,28 @@ def _prepared(llm: Any, middlewares: Sequence[RAGMiddleware], messages: Any, too
         users = [message["content"] for message in messages if message["role"] == "user"]
         asks = [content for content in users if run.turn.text in str(content)] or users
         run.ask = asks[-1] if asks else None
-    hints = run.wait(_hints(middlewares, run.turn))
+    hints = run.wait(_hints(rags, run.turn))
     _tell(llm, run, hints)
     made = with_hints(
         messages,
         # There is no history to keep a hint in.
-        [(hint.model_copy(update={"persist": False}), _hint_message(llm, hint)) for _, hint in hints],
+        [(shown_now(hint), _hint_message(llm, hint)) for _, hint in hints],
         is_ask=lambda message: message["role"] == "user" and message["content"] == run.ask,
-        is_hint=lambda message: message["role"] == "user" and any(rag.is_hint(_text(message)) for rag in middlewares),
+        is_hint=lambda message: message["role"] == "user" and any(rag.is_hint(_text(message)) for rag in rags),
     )
     return list(_with_images(llm, made, run.pictured)), tools
 
 
-async def _specs(middlewares: Sequence[RAGMiddleware]) -> dict[str, Any]:
-    return {tool.name: tool.spec for rag in middlewares for tool in await rag.list_tools(refresh=False)}
+async def _specs(rags: Sequence[core.RAGMiddleware]) -> dict[str, Any]:
+    return {tool.name: tool.spec for rag in rags for tool in await rag.list_tools(refresh=False)}
 
 
-async def _hints(middlewares: Sequence[RAGMiddleware], turn: Turn) -> list[tuple[RAGMiddleware, Hint]]:
-    hints = [(rag, await rag.hint(turn)) for rag in middlewares]
+async def _hints(rags: Sequence[core.RAGMiddleware], turn: Turn) -> list[tuple[core.RAGMiddleware, Hint]]:
+    hints = [(rag, await rag.hint(turn)) for rag in rags]
     return [(rag, hint) for rag, hint in hints if hint is not None]
 
 
-def _tell(llm: Any, run: _Run, hints: Iterable[tuple[RAGMiddleware, Hint]]) -> None:
+def _tell(llm: Any, run: _Run, hints: Iterable[tuple[core.RAGMiddleware, Hint]]) -> None:
     """Emit each hint's event once; here, in the execution's own context, by which streams tell executions apart."""
     for rag, hint in hints:
         if hint.event is None or rag.key in run.told:
@@ -353,16 +345,6 @@ def _image_message(llm: Any, images: Iterable[DataBlock]) -> dict[str, Any]:
 # --- translation ---
 
 
-def _become(made: Any, kind: Any) -> None:
-    # Pydantic's own setter takes fields only.
-    object.__setattr__(made, "__class__", kind)
-
-
-def _named_as(made: Any, kind: Any) -> Any:
-    made.__name__, made.__qualname__, made.__module__ = kind.__name__, kind.__qualname__, kind.__module__
-    return made
-
-
 def _text(message: Any) -> str:
     content = message.get("content") or ""
     if isinstance(content, str):
@@ -372,8 +354,8 @@ def _text(message: Any) -> str:
 
 def _history(messages: Sequence[Any]) -> Iterator[ChatMessage]:
     for message in messages:
-        if message["role"] in ("user", "assistant"):
+        if message["role"] in ("user", "assistant", "tool"):
             yield ChatMessage(role=message["role"], content=[TextBlock(text=_text(message))])
 
 
-__all__ = ["HintShownEvent", "SearchTool", "attach", "citations"]
+__all__ = ["HintShownEvent", "RAGMiddleware", "SearchTool", "attach", "citations"]

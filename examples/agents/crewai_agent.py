@@ -16,10 +16,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from crewai import Agent, BaseLLM, Crew, Task
 
-from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, RAGMiddleware, TextBlock
-from agent_rag._util.sync import run_sync
+from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore, TextBlock, run_sync
 from agent_rag.middleware.core.events import HintEvent
-from agent_rag.middleware.crewai import attach, citations
+from agent_rag.middleware.crewai import RAGMiddleware, attach, citations
 
 QUESTION = "How long is the warranty of the heat pump?"
 SEARCH = {"name": "search_knowledge", "arguments": '{"query": "warranty conditions"}'}
@@ -65,7 +64,7 @@ def main() -> None:
         RAGMiddleware([knowledge], RAGMiddleware.Parameters(mode="agentic")),
     ]
     agent = Agent(role="Clerk", goal="Answer questions", backstory="Knows the manuals.", llm=Scripted(model="scripted"))
-    task = Task(description=QUESTION, expected_output="A cited answer", agent=attach(agent, rag))
+    task = Task(description=QUESTION, expected_output="A cited answer", agent=attach(agent, *rag))
     output = Crew(agents=[agent], tasks=[task]).kickoff()
 
     print(f"Q: {QUESTION}\nA: {output.raw}")

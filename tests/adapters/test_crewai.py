@@ -40,6 +40,7 @@ from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.errors import ConfigurationError
 from agent_rag.middleware import RAGMiddleware
 from agent_rag.middleware.crewai import HintShownEvent, attach, citations
+from agent_rag.middleware.crewai import RAGMiddleware as CrewAIRAG
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.adapter_contract.base import images
@@ -126,7 +127,7 @@ def plain_agent(model: ScriptedChatModel, *tools: Any, kind: type[ScriptedLLM] =
 
 
 def agent_of(model: ScriptedChatModel, *middlewares: RAGMiddleware, **options: Any) -> Agent:
-    return attach(plain_agent(model), middlewares, **options)
+    return attach(plain_agent(model), *(CrewAIRAG(middleware, **options) for middleware in middlewares))
 
 
 def crew_of(agent: Agent, **options: Any) -> Crew:
@@ -135,6 +136,7 @@ def crew_of(agent: Agent, **options: Any) -> Crew:
 
 
 class TestCrewAI(AdapterContract):
+    subagents = False  # nothing is around the agent's other tools
     same_agent = False
     has_history = False
     persists = False
@@ -150,8 +152,9 @@ class TestCrewAI(AdapterContract):
 
     async def run(self, agent: Any, text: str, *, session: str = "s", context: Any = None) -> Outcome:
         agent.context = context
-        output = await asyncio.to_thread(crew_of(agent.agent).kickoff, inputs={"ask": text})
-        return Outcome(text=output.raw)
+        crew = crew_of(agent.agent)
+        output = await asyncio.to_thread(crew.kickoff, inputs={"ask": text})
+        return Outcome(text=output.raw, cited=citations(crew.tasks[0]))
 
     async def stored(self, agent: Any, session: str = "s") -> str:
         raise NotImplementedError
@@ -171,8 +174,9 @@ class TestAsyncCrewAI(TestCrewAI):
 
     async def run(self, agent: Any, text: str, *, session: str = "s", context: Any = None) -> Outcome:
         agent.context = context
-        output = await crew_of(agent.agent).akickoff(inputs={"ask": text})
-        return Outcome(text=output.raw)
+        crew = crew_of(agent.agent)
+        output = await crew.akickoff(inputs={"ask": text})
+        return Outcome(text=output.raw, cited=citations(crew.tasks[0]))
 
     async def stream(self, agent: Any, text: str, *, session: str = "s") -> Outcome:
         with hints_of_the_bus() as events:

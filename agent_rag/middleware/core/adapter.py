@@ -132,7 +132,7 @@ def plain_text(blocks: Iterable[ContentBlock]) -> str | None:
 
 def derived(original: Any, subclass: Any) -> Any:
     """A copy of `original` as an object of `subclass`, a subclass of its class. `original` is not changed."""
-    made = subclass.__new__(subclass)
+    made = object.__new__(subclass)  # some classes of models are factories in their __new__
     state = original.__getstate__()
     if hasattr(made, "__setstate__"):
         made.__setstate__(state)
