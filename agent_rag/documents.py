@@ -189,7 +189,7 @@ class VectorSearchResult(BaseModel):
     knowledge_base: str | None = None
     """Name of the KnowledgeBase it came from."""
     also_in: list[ChunkKey] = Field(default_factory=list)
-    """Further chunks with the same text, when a search collapsed duplicates."""
+    """Further chunks with the same text, or with nine tenths of theirs in it, when a search collapsed duplicates."""
 
     @property
     def chunk_id(self) -> str:

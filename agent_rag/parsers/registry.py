@@ -183,6 +183,8 @@ def _extension_of_code(filename: str | PurePath, data: bytes | Path | None) -> s
         head = sniff.head_of(data) if data is not None else b""
     except OSError:
         return ""
+    if not sniff.looks_like_text(head):
+        return ""
     language = language_of(str(filename), head.decode("latin-1"))
     return next((ending for ending, named in LANGUAGE_BY_EXTENSION.items() if named == language), "")
 

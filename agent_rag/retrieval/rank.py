@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from ..documents import ChunkKey, Signals, VectorSearchResult
 from .fusion import convex_combination, distribution_based, reciprocal_rank
@@ -14,6 +14,11 @@ Fusion = Literal["convex", "rrf", "dbsf"]
 Candidates = Sequence[tuple[ChunkKey, float]]
 T = TypeVar("T")
 
+_SHINGLE = 12
+"""Characters without blanks: about two words of English, a clause of Chinese."""
+_CONTAINED = 0.9
+_COMPARABLE = 100
+"""Shorter texts are the same only when they are equal."""
 _BLANKS = re.compile(r"\s+")
 
 
@@ -67,18 +72,33 @@ def _fuse(keyword: Candidates, semantic: Candidates, fusion: Fusion, weight: flo
 
 
 def collapse(results: Iterable[VectorSearchResult]) -> list[VectorSearchResult]:
-    """Keep the first of several hits with the same text; it lists the others in `also_in`."""
+    """Keep the first of several hits that say the same; it lists the others in `also_in`."""
     return collapse_by(results, lambda result: result.chunk.text, _merge)
 
 
 def collapse_by(items: Iterable[T], text_of: Callable[[T], str], merge: Callable[[T, T], T]) -> list[T]:
-    """Keep the first of several items whose texts differ in blanks and case at most."""
-    kept: dict[Any, T] = {}
-    for position, item in enumerate(items):
-        text = _BLANKS.sub(" ", unicodedata.normalize("NFKC", text_of(item))).strip().casefold()
-        key: Any = text or position
-        kept[key] = merge(kept[key], item) if key in kept else item
-    return list(kept.values())
+    """Keep the first of several items that say the same.
+
+    The texts differ in blanks and case at most, or nine tenths of the later one stand in the earlier one (another cut
+    of the same page). The share is that of its runs of `_SHINGLE` characters, after Broder, "On the resemblance and
+    containment of documents", 1997.
+    """
+    kept: list[T] = []
+    seen: dict[str, int] = {}
+    shingles: list[set[str]] = []
+    for item in items:
+        text = _BLANKS.sub("", unicodedata.normalize("NFKC", text_of(item))).casefold()
+        own = {text[start : start + _SHINGLE] for start in range(len(text) - _SHINGLE + 1)}
+        place = seen.get(text) if text else None
+        if place is None and len(text) >= _COMPARABLE:
+            place = next((at for at, other in enumerate(shingles) if len(own & other) >= _CONTAINED * len(own)), None)
+        if place is not None:
+            kept[place] = merge(kept[place], item)
+            continue
+        seen[text] = len(kept)
+        kept.append(item)
+        shingles.append(own)
+    return kept
 
 
 def _merge(first: VectorSearchResult, other: VectorSearchResult) -> VectorSearchResult:
