@@ -275,7 +275,7 @@ class _Asked:
         self._found: list[Hit] = []
         match question:
             case NearestTo(vector, limit, _):
-                self._limit, self._spare = limit, 16 if texts else 100
+                self._limit, self._spare = limit, 16 if texts else 32
                 self._rest = not vector.any()
             case Among(vector, rows):
                 self._limit, self._spare, self._rest = len(rows), 0, False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,12 +14,11 @@ from pydantic import SecretStr
 from ..._util.extras import needs
 from ...errors import ConfigurationError, RecordError, StoreError, StoreUnavailableError, redact
 from ..engine.records import closed_store
-from .schema import Document
+from .queries import Document
 
 # Server error codes: not primary, stepping down, shutting down, host down, timed out, pool cleared, snapshot gone.
 _UNAVAILABLE = frozenset({6, 7, 89, 91, 189, 246, 262, 9001, 10107, 11600, 11602, 13435, 13436})
 _NO_SEARCH = frozenset({31082, 59})
-_NO_TRANSACTIONS = 20
 _TOO_LARGE = 10334
 _INDEX_EXISTS = 68
 _NAMESPACE_EXISTS = 48
@@ -55,8 +54,12 @@ class Connection:
         self.options = options
         self.pymongo = needs("mongodb", "pymongo", purpose="MongoDBStore")
         self._errors = needs("mongodb", "pymongo.errors", purpose="MongoDBStore")
-        self._read_concern = needs("mongodb", "pymongo.read_concern", purpose="MongoDBStore")
         self._client: Any = None
+
+    @property
+    def bulk_error(self) -> Any:
+        """What a bulk write raises."""
+        return self._errors.BulkWriteError
 
     @property
     def is_open(self) -> bool:
@@ -124,10 +127,6 @@ class Connection:
                 f"MongoDB at {self.options.where} has no MongoDB Search: {detail}; use Atlas, or a self-managed "
                 "replica set with mongot"
             )
-        if code == _NO_TRANSACTIONS:
-            return ConfigurationError(
-                f"MongoDB at {self.options.where} has no transactions: {detail}; run it as a replica set"
-            )
         return StoreError(f"MongoDB at {self.options.where} refused a request: {detail}")
 
     def _unavailable(self, error: BaseException) -> StoreUnavailableError:
@@ -138,21 +137,11 @@ class Connection:
 
     # --- reading and writing ---
 
-    def snapshot(self, name: str, pipeline: Sequence[Document], *, batch_size: int = 500) -> AsyncIterator[Document]:
-        """Rows of one aggregation over one state of the collection."""
-        concern = self._read_concern.ReadConcern("snapshot")
-        return _rows(self.table(name).with_options(read_concern=concern), list(pipeline), batch_size)
-
     async def rows(self, name: str, pipeline: Sequence[Document]) -> list[Document]:
         """Rows of an aggregation, which may start with a search."""
         cursor = await self.table(name).aggregate(list(pipeline))
         async with cursor:
             return list(await cursor.to_list())
-
-    async def in_transaction(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Run ``work(session)``, again where another writer was faster."""
-        async with self.client.start_session() as session:
-            return await session.with_transaction(work)
 
     # --- collections and indexes ---
 
@@ -219,10 +208,3 @@ def _too_large(error: object) -> RecordError:
     return RecordError(
         f"a record is too large for MongoDB, which keeps 16 MB in a document: {str(error)[:200]}; use shorter chunks"
     )
-
-
-async def _rows(table: Any, pipeline: list[Document], batch_size: int) -> AsyncIterator[Document]:
-    cursor = await table.aggregate(pipeline, batchSize=batch_size)
-    async with cursor:
-        async for row in cursor:
-            yield row

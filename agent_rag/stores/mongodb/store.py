@@ -8,14 +8,14 @@ from typing import Any, Literal, get_args
 from pydantic import SecretStr
 
 from ...errors import ConfigurationError
-from ..engine.store import EngineStore
+from ..versions.engine import VersionsEngine, VersionsStore
 from .client import MongoDBOptions
-from .engine import MongoDBEngine
+from .server import MongoDBServer
 
 Similarity = Literal["cosine", "euclidean", "dotProduct"]
 
 
-class MongoDBStore(EngineStore):
+class MongoDBStore(VersionsStore):
     """MongoDB with `$vectorSearch` and `$search`: Atlas, or a self-managed replica set with mongot.
 
     Each collection is one collection of the database. A write returns when both search indexes have it, so it takes as
@@ -77,7 +77,7 @@ class MongoDBStore(EngineStore):
         )
         self._where = options.where
         self._database = database
-        super().__init__(MongoDBEngine(self, options))
+        super().__init__(VersionsEngine(MongoDBServer(self, options)))
 
     def __repr__(self) -> str:
         return f"MongoDBStore({self._where!r}, database={self._database!r})"

@@ -243,7 +243,7 @@ class _Asked:
         match question:
             case NearestTo(vector, limit, metadata_filter):
                 self._query: Any = vector.tolist()
-                self._count, self._limit = limit + (16 if texts else 100), limit
+                self._count, self._limit = limit + (16 if texts else 32), limit
                 self._where = _condition(metadata_filter, without=without)
             case Among(vector, rows):
                 self._query = vector.tolist()
@@ -251,7 +251,7 @@ class _Asked:
                 self._where = models.Filter(must=[models.HasIdCondition(has_id=[_point_id(row) for row in rows])])
             case Matching(weights, _, _, limit, metadata_filter):
                 self._query = models.SparseVector(indices=list(weights), values=list(weights.values()))
-                self._count, self._limit = 2 * limit + 50, limit
+                self._count, self._limit = limit + limit // 4 + 50, limit
                 self._where = _condition(metadata_filter, without=without)
                 self._payload.append(FREQUENCIES)
 
