@@ -18,10 +18,14 @@ from agent_rag.stores.native import NativeStoreBase
 from agent_rag.testing import StoreContract
 from agent_rag.testing.records import document, record
 from agent_rag.testing.store_contract import MakeStore
+from agent_rag.testing.store_contract.core import StoreCore
+from agent_rag.testing.store_contract.keyword import StoreKeyword
+from agent_rag.testing.store_contract.replace import StoreReplace
 
 from .servers import Server, elasticsearch
 
 EAST = [1.0, 0.0, 0.0, 0.0]
+SHARDS = {"number_of_shards": 3, "number_of_replicas": 0}
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +60,30 @@ class TestThreeShards(ElasticsearchContract):
     @pytest.fixture
     def make_store(self, alone: Server) -> Iterator[MakeStore]:
         ask(alone, "PUT", "/_cluster/settings", {"persistent": {"search.allow_expensive_queries": False}})
-        yield lambda: ElasticsearchStore(alone.url, index_settings={"number_of_shards": 3})
+        yield lambda: ElasticsearchStore(alone.url, index_settings=SHARDS)
         ask(alone, "PUT", "/_cluster/settings", {"persistent": {"search.allow_expensive_queries": None}})
+
+
+class TestNodes(StoreCore, StoreReplace, StoreKeyword):
+    """Three nodes, three shards, two copies of each; every store speaks to another node than the one before."""
+
+    persistent = True
+    shared = True
+
+    @pytest.fixture(scope="class")
+    def nodes(self) -> Iterator[list[Server]]:
+        with elasticsearch(nodes=3) as servers:
+            yield servers
+
+    @pytest.fixture
+    def make_store(self, nodes: list[Server]) -> MakeStore:
+        made: list[Server] = []
+
+        def make() -> ElasticsearchStore:
+            made.append(nodes[len(made) % len(nodes)])
+            return ElasticsearchStore(made[-1].url, index_settings={"number_of_shards": 3, "number_of_replicas": 1})
+
+        return make
 
 
 def ask(server: Server, method: str, path: str, body: dict[str, Any] | None = None) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import to_json
 
-from ...errors import CollectionNotFoundError, ConfigurationError
+from ...errors import CollectionNotFoundError, ConfigurationError, LimitExceededError
 from ..engine.records import closed_store
 from ..versions.engine import LAYOUT
 from ..versions.stored_info import StoredInfo
@@ -69,6 +69,11 @@ class ElasticsearchServer:
         answer = await client.indices.create(index=self._index(name), settings=settings, mappings=described)
         error = answer.get("error")
         if error and error.get("type") != "resource_already_exists_exception":
+            if "maximum normal shards" in str(error.get("reason")):
+                raise LimitExceededError(
+                    f"Elasticsearch has as many shards as it allows, so there is no room for collection {name!r}: "
+                    f"{error['reason']}; drop collections, or raise cluster.max_shards_per_node"
+                )
             raise ConfigurationError(f"Elasticsearch refuses index {self._index(name)!r}: {error.get('reason')}")
         await self.complete(name)
 
