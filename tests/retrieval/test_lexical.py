@@ -53,3 +53,18 @@ def test_bm25_parts_agree_with_a_worked_example() -> None:
     """3 chunks, the term in 1 of them, twice, in a chunk of average length: idf = ln(1 + 2.5/1.5), weight = 2/3.2."""
     assert math.isclose(idf(3, 1), 0.980829253)
     assert math.isclose(term_weight(2, 10, 10), 2 / 3.2)
+
+
+def test_full_width_punctuation_divides_words_and_only_that() -> None:
+    """Chinese text is normalised but for its punctuation; full-width letters, digits and the middle dot count."""
+    assert tokenize("\u7f51\u5173\uff0c\u8d85\u65f6\uff1f") == tokenize("\u7f51\u5173,\u8d85\u65f6?")
+    assert tokenize("\uff30\uff24\uff26\uff01 \uff11\uff12") == ["pdf", "12"]
+    assert tokenize("\u30a2\uff65\u30a2") == ["\u30a2", "\u30fb", "\u30a2", "\u30a2\u30fb", "\u30fb\u30a2"]
+
+
+def test_a_word_is_the_same_beside_any_character() -> None:
+    """A curly quote, a dash or an accent behind an ASCII word changes only what it belongs to."""
+    assert tokenize("gateway\u2019s timeout\u2014retry") == ["gateway", "timeout", "retri"]
+    assert tokenize("na\u00efve caf\u00e9s") == ["na\u00efv", "caf\u00e9"]
+    assert tokenize("cafe\u0301s") == tokenize("caf\u00e9s")
+    assert tokenize("word\u65e5\u672c") == ["word", "\u65e5", "\u672c", "\u65e5\u672c"]

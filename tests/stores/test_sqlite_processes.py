@@ -124,7 +124,7 @@ async def test_kills_lose_nothing(tmp_path: Path, start: Start) -> None:
 
     assert kills >= 100
     assert writes > 100
-    assert maintained > 100
+    assert maintained > 30
 
 
 @pytest.mark.slow
