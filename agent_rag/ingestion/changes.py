@@ -42,12 +42,18 @@ class ChangeCheck:
     """
 
     def __init__(
-        self, options: RunOptions, parser_for: ParserFor, chunker_name: Callable[[Task], str], model: str
+        self,
+        options: RunOptions,
+        parser_for: ParserFor,
+        chunker_name: Callable[[Task], str],
+        model: str,
+        transforms: str,
     ) -> None:
         self._options = options
         self._parser_for = parser_for
         self._chunker_name = chunker_name
         self._model = model
+        self._transforms = transforms
         self._pipelines: dict[str, Pipeline | None] = {}
         self._parsers: dict[str, bool] = {}
         self._same_settings: dict[tuple[str, str], bool] = {}
@@ -111,6 +117,7 @@ class ChangeCheck:
             chunker=self._chunker_name(task),
             model=self._model,
             metadata=metadata_digest(task.item, task.also),
+            transforms=self._transforms,
         )
 
     def _pipeline_of(self, state: FileState) -> Pipeline | None:

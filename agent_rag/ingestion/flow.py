@@ -43,6 +43,7 @@ from .reading import ReadFile, read_file
 from .report import Estimate, FileReport, IngestReport, Outcome
 from .reuse import Reuse
 from .state import FileState
+from .transforms import TransformBase
 
 logger = logging.getLogger("agent_rag")
 
@@ -92,6 +93,7 @@ class Flow:
         pool: ParserPool,
         check: ChangeCheck,
         reuse: Reuse,
+        transforms: Sequence[TransformBase],
         chunkers: Mapping[str, tuple[ChunkerBase, bool]],
         report: IngestReport,
         progress: Progress,
@@ -103,6 +105,7 @@ class Flow:
         self.kept: list[tuple[Task, FileState]] = []
         self._pool = pool
         self.check = check
+        self._transforms = transforms
         self._chunkers = chunkers
         model = kb.embedding_model
         self._batch_size = options.embedding_batch_size or _whole(getattr(model, "batch_size", None)) or 64
@@ -234,7 +237,7 @@ class Flow:
         chunker, _ = self._chunkers[task.listed.name]
         file = look.item.path if look.item.path is not None else look.item.data or b""
         look = self._looks[task] = replace(look, item=item)  # the content is not kept
-        read = await read_file(self._pool, look.parser, chunker, file, item.filename)
+        read = await read_file(self._pool, look.parser, chunker, file, item.filename, self._transforms)
         if len(read.chunks) > self.options.max_chunks:
             over = (
                 f"{len(read.chunks):,} chunks are over max_chunks={self.options.max_chunks:,}; split it, or raise that"

@@ -11,6 +11,7 @@ from ..errors import ConfigurationError
 from ..events import EventCallback, Trigger
 from ..parsers import ParserBase, ParserPool
 from ..sources import SourceItem
+from .transforms import TransformBase
 
 ParserFor = Callable[[SourceItem], ParserBase]
 
@@ -24,6 +25,8 @@ class SyncOptions(TypedDict, total=False):
     """Default: the registry, by content."""
     pool: ParserPool | None
     """Worker processes to parse in; default: some for this call."""
+    transforms: Sequence[TransformBase] | None
+    """Steps between parsing and chunking, in order; default: `CleanText`, () for none."""
     strict: bool
     """Raise at the first failure."""
     prune: bool
@@ -76,6 +79,7 @@ class RunOptions:
     chunker: ChunkerBase | None = None
     parser_for: ParserFor | None = None
     pool: ParserPool | None = None
+    transforms: Sequence[TransformBase] | None = None
     strict: bool = False
     prune: bool = True
     max_prune_share: float = 0.5

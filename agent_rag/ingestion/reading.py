@@ -11,6 +11,7 @@ from ..chunkers import ChunkerBase
 from ..documents import Chunk, Section
 from ..errors import AgentRAGError, ChunkError
 from ..parsers import ParserBase, ParserPool
+from .transforms import TransformBase
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +25,30 @@ class ReadFile:
 
 
 async def read_file(
-    pool: ParserPool, parser: ParserBase, chunker: ChunkerBase, file: bytes | str | Path, filename: str
+    pool: ParserPool,
+    parser: ParserBase,
+    chunker: ChunkerBase,
+    file: bytes | str | Path,
+    filename: str,
+    transforms: Sequence[TransformBase] = (),
 ) -> ReadFile:
-    """Parse and chunk a file in a worker of `pool`; a chunker that cannot travel to it works here.
+    """Parse, transform and chunk a file in a worker of `pool`; a chunker that cannot travel to it works here.
 
     Raises: ParseError, ChunkError: and their subclasses, among them ParserCrashedError and ParseTimeoutError for both
         steps; FileNotFoundError.
     """
-    return await pool.parse_then(parser, file, filename, partial(_cut, chunker, filename))
+    return await pool.parse_then(parser, file, filename, partial(_cut, chunker, filename, tuple(transforms)))
 
 
-async def _cut(chunker: ChunkerBase, filename: str, sections: list[Section]) -> ReadFile:
+async def _cut(
+    chunker: ChunkerBase, filename: str, transforms: Sequence[TransformBase], sections: list[Section]
+) -> ReadFile:
+    try:
+        for transform in transforms:
+            sections = transform.apply(sections)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ChunkError(f"{filename}: {type(transform).__name__} failed: {reason}") from error
     try:
         chunks = await chunker.chunk(sections)
     except AgentRAGError:

@@ -24,6 +24,7 @@ from .progress import Progress
 from .report import FileReport, IngestReport
 from .reuse import Reuse
 from .state import FileState, Pipeline
+from .transforms import CleanText, TransformBase, fingerprint_of_all
 
 logger = logging.getLogger("agent_rag")
 
@@ -37,6 +38,10 @@ class IngestRun:
         self.report = IngestReport(dry_run=options.dry_run)
         self.progress = Progress(options.on_event)
         self._pool = pool
+        given = options.transforms
+        self._transforms: list[TransformBase] = (
+            [CleanText(images=kb.embedder.multimodal)] if given is None else [*given]
+        )
         self._chunkers: dict[str, tuple[ChunkerBase, bool]] = {}
 
     async def run(self, sources: Sequence[SourceBase]) -> IngestReport:
@@ -80,9 +85,20 @@ class IngestRun:
             self.options.parser_for or _parser_of,
             lambda task: self._chunkers[task.listed.name][0].fingerprint,
             fingerprint_of(self.kb.embedding_model) if self.kb.embedding_model is not None else "",
+            fingerprint_of_all(self._transforms),
         )
         reuse = Reuse(self.kb, plan)
-        return Flow(self.kb, self.options, self._pool, check, reuse, self._chunkers, self.report, self.progress)
+        return Flow(
+            self.kb,
+            self.options,
+            self._pool,
+            check,
+            reuse,
+            self._transforms,
+            self._chunkers,
+            self.report,
+            self.progress,
+        )
 
     async def _list(
         self, sources: Sequence[SourceBase], summaries: Sequence[DocumentSummary]
