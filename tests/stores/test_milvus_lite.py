@@ -401,7 +401,7 @@ async def test_after_a_failed_write_the_store_has_to_be_opened_again(
             patch.setattr(milvus_lite.Collection, "insert", failing)
             with pytest.raises(StoreError, match=r"rag\.db: disk full"):
                 await store.replace("c", [document()], [record("doc", n, "new") for n in range(2)])
-        with pytest.raises(StoreError, match=r"earlier write .* failed .disk full.; close this store"):
+        with pytest.raises(StoreError, match=r"earlier write .* failed .*disk full\); close this store"):
             await store.count("c")
 
     async with store:
