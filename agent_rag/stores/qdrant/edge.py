@@ -189,7 +189,6 @@ class EdgeEngine:
     def _optimize(self, name: str) -> Steps[None]:
         yield from ()
         shard, _ = self._opened(name)
-        check_room(self._folder)
         shard.close()
         try:
             failed = optimize(shard.folder / "shard", self._lock.descriptor if self._lock is not None else None)

@@ -22,6 +22,6 @@ def check_room(folder: Path, *, deleting: bool = False) -> None:
     free, needed = shutil.disk_usage(folder).free, _DELETING if deleting else _WRITING
     if free < needed:
         raise StoreFullError(
-            f"{free >> 20} MiB are free on the disk of {folder}, and a write needs {needed >> 20}; delete documents, "
-            "or make room. What was written is there and can be read"
+            f"{free >> 20} MiB are free on the disk of {folder}, and a write needs {needed >> 20}; make room there. "
+            "What was written is there, and can be read and deleted"
         )
