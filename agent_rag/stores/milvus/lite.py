@@ -193,6 +193,8 @@ class LiteConnection(Rows):
             return list(map(_readable, found.query(condition or None, output_fields=list(fields))))
 
     def count(self, collection: str, condition: str = "") -> int:
+        if not condition:
+            return int(self._collection(collection).num_entities)
         return len({row[ID] for row in self.query(collection, condition, [ID])})
 
     def scan(self, collection: str, condition: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
