@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _WORD = re.compile(r"[^\W_]+")
-_GLYPH_NAME = re.compile(r"/[A-Za-z]*\d+\b|\ufffd|[\ue000-\uf8ff]")
+_GLYPH_NAME = re.compile(r"/[A-Za-z]*\d+\b|/\w+\.\w+|\ufffd|[\ue000-\uf8ff]")
 _WHOLE_LINE = 0.5
+_MIN_WORD = 3
 
 
 def with_missing_lines(text: str, other: str) -> str:
@@ -14,14 +16,15 @@ def with_missing_lines(text: str, other: str) -> str:
 
     Lines of glyph names (/g12), which pypdf gives for letters that nothing maps to text, are left out.
     """
-    words = set(_WORD.findall(text.casefold()))
+    words = set(_words(text))
     result, position = "", 0
     pending: list[str] = []
     for line in other.splitlines():
-        own = _WORD.findall(line.casefold())
-        if not own or not is_readable(line):
+        own = _words(line)
+        new = [word for word in own if word not in words]
+        if not own or _GLYPH_NAME.search(line):
             continue
-        if sum(word not in words for word in own) > _WHOLE_LINE * len(own) and any(len(word) > 1 for word in own):
+        if len(new) > _WHOLE_LINE * len(own) and _says_something(new):
             pending.append(line.strip())
             continue
         found = text.find(line.strip(), position)
@@ -32,6 +35,16 @@ def with_missing_lines(text: str, other: str) -> str:
             position, pending = start, []
     rest = text[position:]
     return result + "\n".join(part for part in (rest, *pending) if part)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+def _says_something(words: list[str]) -> bool:
+    """Whether most of it are words: letters of a drawing come one by one."""
+    said = sum(len(word) for word in words if not word.isascii() or (len(word) >= _MIN_WORD and word.isalpha()))
+    return 2 * said > sum(map(len, words))
 
 
 def is_readable(text: str) -> bool:

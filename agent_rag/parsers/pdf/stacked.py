@@ -11,6 +11,8 @@ from .layout import Box
 _TOKEN = re.compile(r"\S{2,}")
 _WRITTEN_DOWNWARDS = re.compile("[\u1100-\u11ff\u2e80-\ud7ff\uf900-\ufaff\ufe10-\ufe4f\uff00-\uffef]")
 """Chinese, Japanese and Korean: their characters do make lines that go down."""
+_LINE_GAP = 0.6
+"""Between two lines at least, in the height of a character; a subscript stands nearer to its superscript."""
 _NARROW = 1.5
 """Width of a single character at most, in its height."""
 
@@ -38,12 +40,15 @@ def unstacked(text: str, char_box: Callable[[int], Box | None], is_upright: Call
             continue
         boxes = [char_box(index) for index in range(*token.span())]
         for index, (a, b) in enumerate(pairwise(boxes), start=token.start()):
-            if a and b and _turns(a, b) and is_upright(index) and is_upright(index + 1):
+            if not (a and b and _turns(a, b) and text[index].isalnum() and text[index + 1].isalnum()):
+                continue
+            if is_upright(index) and is_upright(index + 1):
                 result += [text[position : index + 1], "\n"]
                 position = index + 1
     return "".join([*result, text[position:]])
 
 
 def _turns(a: Box, b: Box) -> bool:
-    """Whether the line that holds `a` cannot hold `b` behind it."""
-    return (b.top <= a.bottom or b.bottom >= a.top) and b.left < a.right
+    """Whether the line that holds `a` cannot hold `b` behind it, not even as its subscript or its accent."""
+    gap = _LINE_GAP * max(a.top - a.bottom, b.top - b.bottom)
+    return (a.bottom - b.top >= gap or b.bottom - a.top >= gap) and b.left < a.right
