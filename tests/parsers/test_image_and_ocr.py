@@ -7,15 +7,32 @@ import io
 import shutil
 import subprocess
 
+import openpyxl
+import openpyxl.drawing.image
+import pptx
 import pypdfium2
 import pytest
 from PIL import Image
 
+from agent_rag.content import Base64Source, DataBlock
+from agent_rag.documents import Section
 from agent_rag.errors import ConfigurationError, EmptyFileError, MissingExtraError, ParseError, ParseLimitError
-from agent_rag.parsers import ImageParser, OCREngine, OCRText, PDFParser, TesseractOCR
+from agent_rag.parsers import (
+    ExcelParser,
+    ImageParser,
+    OCREngine,
+    OCRText,
+    ODTParser,
+    PDFParser,
+    PPTParser,
+    TesseractOCR,
+    WordParser,
+)
+from agent_rag.parsers.images.ocr import with_recognized_images
 
 from .hostile import picture_bomb
-from .samples import decoded, pdf_lines, picture, raw_pdf
+from .ooxml import saved
+from .samples import decoded, docx_sample, odt_sample, pdf_lines, picture, raw_pdf
 from .test_pdf import _scan
 
 needs_tesseract = pytest.mark.skipif(
@@ -126,6 +143,46 @@ async def test_an_engine_may_be_async() -> None:
     assert section.content.caption == section.text == "seen PNG"
     assert section.metadata["ocr_confidence"] == 88.0
     assert isinstance(AsyncEngine(), OCREngine)
+
+
+@pytest.mark.parametrize(
+    ("parser", "data"), [(WordParser, docx_sample()), (ODTParser, odt_sample())], ids=["docx", "odt"]
+)
+async def test_pictures_in_documents_are_recognised(parser: type[WordParser] | type[ODTParser], data: bytes) -> None:
+    """Their text joins the caption, so that a model of text finds them."""
+    sections = parser(ocr=AsyncEngine()).parse_here(data, "a")
+
+    (image,) = [section for section in sections if section.content.type == "data"]
+    assert image.text == "seen PNG"
+    assert image.metadata["ocr_confidence"] == 88.0
+
+
+async def test_pictures_in_slides_and_sheets_are_recognised() -> None:
+    """Beside their alternative text."""
+    deck = pptx.Presentation()
+    shown = deck.slides.add_slide(deck.slide_layouts[6]).shapes.add_picture(io.BytesIO(picture("PNG")), 0, 0)
+    shown.name, _ = "a", shown._element.nvPicPr.cNvPr.set("descr", "A bridge")
+    workbook = openpyxl.Workbook()
+    workbook.active.append(["x"])
+    workbook.active.add_image(openpyxl.drawing.image.Image(io.BytesIO(picture("PNG"))), "B2")
+
+    slides = PPTParser(ocr=AsyncEngine()).parse_here(saved(deck), "a.pptx")
+    sheets = ExcelParser(include_image=True, ocr=AsyncEngine()).parse_here(saved(workbook), "a.xlsx")
+
+    assert [section.text for section in slides] == ["A bridge\nseen PNG"]
+    assert sheets[-1].text == "Picture\nseen PNG"
+
+
+def test_a_drawing_that_is_no_picture_of_pixels_is_left_with_a_warning() -> None:
+    """WMF and EMF; the others go on."""
+    block = DataBlock(source=Base64Source(data="AAAA", media_type="image/x-emf"), name="a.emf", caption="A bridge")
+
+    (section,) = with_recognized_images([Section(content=block, source="a.docx")], AsyncEngine())
+
+    assert section.text == "A bridge"
+    assert section.warnings == [
+        "the text in the picture 'a.emf' is not recognised: image/x-emf is no picture of pixels"
+    ]
 
 
 async def test_scanned_pages_are_recognised() -> None:

@@ -136,3 +136,27 @@ def test_they_are_known_by_content() -> None:
     assert isinstance(parser_for("a.bin", data=odt_sample()), ODTParser)
     assert isinstance(parser_for("a.docx", data=odp_sample()), ODPParser)
     assert isinstance(parser_for("a.ott"), ODTParser)
+
+
+async def test_repeated_cells_are_bounded_and_the_report_says_so() -> None:
+    """A file of 1 kB can ask for a million copies of a cell; comments are counted."""
+    cell = '<table:table-cell table:number-columns-repeated="1000"><text:p>rain</text:p></table:table-cell>'
+    body = (
+        "<text:p>A<office:annotation><text:p>why?</text:p></office:annotation></text:p>"
+        f'<table:table><table:table-row table:number-rows-repeated="1000">{cell}</table:table-row></table:table>'
+    )
+
+    (section,) = await ODTParser().parse(opendocument("text", body), "a.odt")
+
+    assert section.text.count("rain") == 1_000
+    assert section.warnings == [
+        "999,000 copies of repeated table cells are left out",
+        "1 comment(s) are not read",
+    ]
+
+
+async def test_an_id_that_stands_twice_is_no_damage() -> None:
+    """As the ODF Toolkit writes lists."""
+    item = '<text:list xml:id="l"><text:list-item><text:p>rain</text:p></text:list-item></text:list>'
+
+    assert await _text(item * 2) == "- rain\n- rain"

@@ -297,10 +297,14 @@ class TestNotes:
     )  # fmt: skip
 
     def test_notes_stand_below_their_paragraph(self) -> None:
-        """Comments, headers and footers are left out."""
+        """Comments, headers and footers are left out, and the report says so."""
         (section,) = sections(self._FILE)
 
         assert section.text == "Rain[^1][^e1]\n[^1]: In mm.\n[^e1]: See Oslo.\nMore."
+        assert section.warnings == [
+            "page headers and footers are not read; pass WordParser(include_headers_footers=True)",
+            "comments are not read; pass WordParser(include_comments=True)",
+        ]
 
     def test_notes_can_be_left_out(self) -> None:
         """With their marks."""

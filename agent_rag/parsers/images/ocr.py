@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import inspect
 import io
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from ..._util.extras import needs
+from ...content import Base64Source, DataBlock
+from ...documents import Section
 from ...errors import ConfigurationError, ParseTimeoutError
+
+_RASTER = ("image/png", "image/jpeg", "image/gif", "image/bmp", "image/webp", "image/tiff")
 
 
 class OCRText(NamedTuple):
@@ -103,6 +108,42 @@ def recognized(engine: OCREngine, image: bytes) -> OCRText:
     """Run an engine from synchronous code, whether its method is plain or async."""
     outcome = engine.recognize(image)
     return _finished(outcome) if inspect.isawaitable(outcome) else outcome
+
+
+def with_recognized_images(sections: Iterable[Section], engine: OCREngine | None) -> list[Section]:
+    """The Sections of a document, the text in its pictures added to their captions; each picture is recognised once.
+
+    What the engine cannot open (drawings in WMF, EMF, SVG) or is too slow on is left as it is, with a warning.
+
+    Raises: ConfigurationError: the engine is not installed as it should be.
+    """
+    known: dict[str, OCRText | str] = {}
+    result = list(sections)
+    for section in result if engine is not None else ():
+        block = section.content
+        if not isinstance(block, DataBlock) or not isinstance(block.source, Base64Source) or engine is None:
+            continue
+        data = block.source.data
+        if data not in known:
+            known[data] = _recognized_or_reason(engine, block.source)
+        found = known[data]
+        if isinstance(found, str):
+            section.warnings.append(f"the text in the picture {block.name or ''!r} is not recognised: {found}")
+        elif text := found.text.strip():
+            section.content = block.model_copy(update={"caption": "\n".join(filter(None, (block.caption, text)))})
+            section.metadata = {**section.metadata, "ocr_confidence": found.confidence}
+    return result
+
+
+def _recognized_or_reason(engine: OCREngine, source: Base64Source) -> OCRText | str:
+    if source.media_type not in _RASTER:
+        return f"{source.media_type} is no picture of pixels"
+    try:
+        return recognized(engine, base64.b64decode(source.data))
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def _finished(awaitable: Awaitable[OCRText]) -> OCRText:

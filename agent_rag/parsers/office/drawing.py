@@ -14,6 +14,15 @@ _RUN_TEXT, _RUN_PROPERTIES = f"{A}t", f"{A}rPr"
 _BREAK = re.compile(r"[\v\r]")
 
 
+def alternative_text(properties: Element | None) -> str:
+    """What the description and the title of a picture or shape say; older programs fill in only the title."""
+    if properties is None:
+        return ""
+    texts = (" ".join(properties.get(name, "").split()) for name in ("title", "descr"))
+    title, description = texts
+    return description if title in description else f"{title}: {description}" if description else title
+
+
 class TextBody:
     """Reads the paragraphs of a shape.
 

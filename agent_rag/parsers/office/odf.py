@@ -39,7 +39,8 @@ _WRAPPERS = frozenset(
     + [f"{TEXT}bibliography", f"{OFFICE}text"]
 )
 _MAX_REPEATS = 1_000
-_MAX_CELLS = 1_000_000
+_MAX_COPIES = 1_000
+"""Cells that repetitions may add to a document."""
 
 
 class OpenDocument:
@@ -137,11 +138,15 @@ class TextReader:
         self._package = package
         self._include_image = include_image
         self._notes = _Notes()
-        self._cells = 0
+        self._copies = 0
+        self._dropped_copies = 0
+        self._comments = 0
         self.lists = ListStyles()
         styles = package.xml_or_none("styles.xml")
         for style in () if styles is None else styles.iter(f"{TEXT}list-style"):
             self.lists.add(style)
+        margins = () if styles is None else styles.iter(f"{STYLE}header", f"{STYLE}footer")
+        self._has_margins = any("".join(margin.itertext()).strip() for margin in margins)
 
     def body(self) -> Iterator[Block]:
         """The text of a text document; holds one of its paragraphs, lists or table rows at a time in memory."""
@@ -224,10 +229,9 @@ class TextReader:
 
     def _add_row(self, row: Element, table: _Table) -> None:
         cells = self._row(row, table.below)
-        repeats = min(_number(row.get(f"{TABLE}number-rows-repeated"), 1), _MAX_REPEATS)
-        for _ in range(repeats if any(cells) else 1):
-            if self._take(len(cells)):
-                table.rows.append(cells)
+        repeats = _number(row.get(f"{TABLE}number-rows-repeated"), 1) if any(cells) else 1
+        for _ in range(self._times(repeats, len(cells))):
+            table.rows.append(cells)
 
     def _row(self, row: Element, below: list[Block]) -> list[str]:
         cells: list[str] = []
@@ -236,20 +240,34 @@ class TextReader:
                 continue
             blocks = list(self.blocks(cell))
             below += [block for block in blocks if isinstance(block, Image)]
-            repeats = min(_number(cell.get(f"{TABLE}number-columns-repeated"), 1), _MAX_REPEATS)
-            cells += [cell_text(blocks)] * repeats
+            repeats = _number(cell.get(f"{TABLE}number-columns-repeated"), 1)
+            cells += [cell_text(blocks)] * self._times(repeats, 1)
         return cells
 
-    def _take(self, cells: int) -> bool:
-        """Few bytes can ask for many cells, so a document has a bounded number of them."""
-        self._cells += cells
-        return self._cells <= _MAX_CELLS
+    def _times(self, repeats: int, cells: int) -> int:
+        """How often to write cells that the file repeats: few bytes can ask for millions of copies of one."""
+        allowed = min(repeats, 1 + (_MAX_COPIES - self._copies) // max(1, cells))
+        self._copies += (allowed - 1) * cells
+        self._dropped_copies += (repeats - allowed) * cells
+        return allowed
+
+    def left_out(self) -> list[str]:
+        """What of the text read so far is not given, a sentence each."""
+        said = []
+        if self._dropped_copies:
+            said.append(f"{self._dropped_copies:,} copies of repeated table cells are left out")
+        if self._comments:
+            said.append(f"{self._comments} comment(s) are not read")
+        if self._has_margins:
+            said.append("page headers and footers are not read")
+        return said
 
     def _inline(self, element: Element, line: Line) -> None:
         line.text.append(_spaced(element.text))
         for child in element:
             if isinstance(child.tag, str) and child.tag not in _SKIPPED:
                 self._piece(child, line)
+            self._comments += child.tag == f"{OFFICE}annotation"
             line.text.append(_spaced(child.tail))
 
     def _piece(self, element: Element, line: Line) -> None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 from ...documents import Section
 from .. import sniff
 from ..file import DEFAULT_MAX_FILE_BYTES, FileIsolation, FileParser
+from ..images.ocr import OCREngine, with_recognized_images
 from ..sections import SectionWriter
 from ..tables import TableFormat, check_table_format
 from .odf import OpenDocument, TextReader
@@ -26,6 +27,7 @@ class ODTParser(FileParser):
         include_image: Give images as DataBlocks; else their alternative text stands in the text.
         separate_table: Make each table a Section of its own.
         table_format: "markdown" or "json".
+        ocr: Recognises the text in images, which joins their caption, for example `TesseractOCR()`.
         max_inflated_bytes: Bound on the unpacked size.
         max_file_bytes: Bound on the file's size.
         isolation: Where the file is read: "auto" by its size, "process", or "none" for a thread.
@@ -42,6 +44,7 @@ class ODTParser(FileParser):
         separate_table: bool = False,
         table_format: TableFormat = "markdown",
         *,
+        ocr: OCREngine | None = None,
         max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
         max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
         isolation: FileIsolation = "auto",
@@ -51,6 +54,7 @@ class ODTParser(FileParser):
         self.include_image = include_image
         self.separate_table = separate_table
         self.table_format: TableFormat = table_format
+        self.ocr = ocr
         self.max_inflated_bytes = max_inflated_bytes
 
     @classmethod
@@ -62,8 +66,12 @@ class ODTParser(FileParser):
         title = package.title
         metadata = {"title": title} if title else {}
         writer = SectionWriter(package, separate_table=self.separate_table, table_format=self.table_format, **metadata)
-        writer.write(TextReader(package, include_image=self.include_image).body())
-        return writer.finish()
+        reader = TextReader(package, include_image=self.include_image)
+        writer.write(reader.body())
+        sections = writer.finish()
+        for section in sections[:1]:
+            section.warnings = reader.left_out()
+        return with_recognized_images(sections, self.ocr)
 
 
 class ODPParser(PPTParser):
@@ -82,5 +90,4 @@ class ODPParser(PPTParser):
     def read(self, data: bytes, filename: str) -> list[Section]:
         package = OpenDocument(data, filename, expected=sniff.ODP, max_inflated_bytes=self.max_inflated_bytes)
         reader = OdfSlideReader(package, include_image=self.include_image, include_notes=self.include_notes)
-        slides = (slide for slide in reader.slides() if self.include_hidden or not slide.hidden)
-        return [section for slide in slides for section in self._sections(package, slide)]
+        return self._read(package, reader.slides())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from ...content import TextBlock
@@ -9,6 +10,7 @@ from ...documents import Heading, Section
 from ...errors import ConfigurationError
 from .. import sniff
 from ..file import DEFAULT_MAX_FILE_BYTES, FileIsolation, FileParser
+from ..images.ocr import OCREngine, with_recognized_images
 from ..sections import ImageSource
 from ..tables import TableFormat, check_table_format, render_table
 from .ooxml import DEFAULT_MAX_INFLATED_BYTES, Package
@@ -31,6 +33,7 @@ class PPTParser(FileParser):
         include_notes: Add the speaker's notes.
         include_hidden: Read hidden slides.
         include_comments: Add reviewers' comments below the line ``Comments:``.
+        ocr: Recognises the text in images, which joins their caption, for example `TesseractOCR()`.
         max_inflated_bytes: Bound on the unpacked size.
         max_file_bytes: Bound on the file's size.
         isolation: Where the file is read: "auto" by its size, "process", or "none" for a thread.
@@ -45,7 +48,7 @@ class PPTParser(FileParser):
         "application/vnd.openxmlformats-officedocument.presentationml.template",
     ]
     format_name: ClassVar[str] = "PowerPoint presentation"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __init__(
         self,
@@ -58,6 +61,7 @@ class PPTParser(FileParser):
         include_notes: bool = True,
         include_hidden: bool = True,
         include_comments: bool = False,
+        ocr: OCREngine | None = None,
         max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
         max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
         isolation: FileIsolation = "auto",
@@ -74,6 +78,7 @@ class PPTParser(FileParser):
         self.include_notes = include_notes
         self.include_hidden = include_hidden
         self.include_comments = include_comments
+        self.ocr = ocr
         self.max_inflated_bytes = max_inflated_bytes
 
     @classmethod
@@ -89,8 +94,27 @@ class PPTParser(FileParser):
             include_comments=self.include_comments,
             table_format=self.table_format,
         )
-        slides = (slide for slide in reader.slides() if self.include_hidden or not slide.hidden)
-        return [section for slide in slides for section in self._sections(package, slide)]
+        return self._read(package, reader.slides())
+
+    def _read(self, package: ImageSource, slides: Iterable[Slide]) -> list[Section]:
+        sections: list[Section] = []
+        hidden = left_out = 0
+        for slide in slides:
+            left_out += slide.unread_comments
+            if slide.hidden and not self.include_hidden:
+                hidden += 1
+            else:
+                sections += self._sections(package, slide)
+        for section in sections[:1]:
+            section.warnings = [
+                f"{count} {what} not read; pass {type(self).__name__}({option}=True)"
+                for count, what, option in (
+                    (left_out, "comment(s) are", "include_comments"),
+                    (hidden, "hidden slide(s) are", "include_hidden"),
+                )
+                if count
+            ]
+        return with_recognized_images(sections, self.ocr)
 
     def _sections(self, package: ImageSource, slide: Slide) -> list[Section]:
         metadata = {"slide": slide.number} | ({"hidden": True} if slide.hidden else {})

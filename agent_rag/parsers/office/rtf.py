@@ -10,6 +10,7 @@ from ...documents import Section
 from .. import sniff
 from ..blocks import Image
 from ..file import DEFAULT_MAX_FILE_BYTES, FileIsolation, FileParser
+from ..images.ocr import OCREngine, with_recognized_images
 from ..sections import SectionWriter
 from ..tables import TableFormat, check_table_format
 from .rtf_reader import RTFReader
@@ -23,6 +24,7 @@ class RTFParser(FileParser):
 
     Args:
         include_image: Give PNG and JPEG images as DataBlocks.
+        ocr: Recognises the text in images, which joins their caption, for example `TesseractOCR()`.
         table_format: "markdown" or "json".
         max_file_bytes: Bound on the file's size.
         isolation: Where the file is read: "auto" by its size, "process", or "none" for a thread.
@@ -37,6 +39,7 @@ class RTFParser(FileParser):
         self,
         *,
         include_image: bool = True,
+        ocr: OCREngine | None = None,
         table_format: TableFormat = "markdown",
         max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
         isolation: FileIsolation = "auto",
@@ -44,6 +47,7 @@ class RTFParser(FileParser):
         super().__init__(max_file_bytes=max_file_bytes, isolation=isolation)
         check_table_format(table_format)
         self.include_image = include_image
+        self.ocr = ocr
         self.table_format: TableFormat = table_format
 
     @classmethod
@@ -57,7 +61,7 @@ class RTFParser(FileParser):
         sections = writer.finish()
         for section in sections if reader.title else []:
             section.metadata["title"] = reader.title
-        return sections
+        return with_recognized_images(sections, self.ocr)
 
 
 class _Images:

@@ -8,7 +8,7 @@ from itertools import islice
 
 from ...errors import ParseError
 from ..tables import TableFormat
-from .drawing import TextBody, chart_text, smartart_lines
+from .drawing import TextBody, alternative_text, chart_text, smartart_lines
 from .ooxml import CX, DGM, MC, A, C, Element, P, Package, R, forget
 from .reading_order import Box, in_reading_order
 
@@ -58,6 +58,7 @@ class Slide:
     number: int
     """From 1, hidden slides counted."""
     hidden: bool
+    unread_comments: int = 0
     items: list[Item] = field(default_factory=list)
 
     @property
@@ -117,7 +118,9 @@ class SlideReader:
         ordered = [item for box in in_reading_order(boxes) for item in box.item if not isinstance(item, Title)]
         slide.items = [*titles, *ordered]
         slide.items += self._notes(part) if self._include_notes else []
-        slide.items += self._comments(part) if self._include_comments else []
+        comments = self._comments(part)
+        slide.items += [Text("\n".join(["Comments:", *comments]))] if comments and self._include_comments else []
+        slide.unread_comments = 0 if self._include_comments else len(comments)
         return slide
 
     def _inherited(self, part: str) -> list[_Placeholder]:
@@ -142,14 +145,14 @@ class SlideReader:
                 return [Text("\n".join(["Notes:", *lines]))]
         return []
 
-    def _comments(self, part: str) -> list[Item]:
+    def _comments(self, part: str) -> list[str]:
         lines: list[str] = []
         for comments in self._package.related(part, "comments"):
             root = self._package.xml(comments)
             texts = [element.text or "" for element in root.iter(f"{P}text")]
             texts += ["".join(run.text or "" for run in p.iter(f"{A}t")) for p in root.iter(f"{A}p")]
             lines += [" ".join(text.split()) for text in texts if text.strip()]
-        return [Text("\n".join(["Comments:", *lines]))] if lines else []
+        return lines
 
 
 class _Placeholder:
@@ -308,8 +311,7 @@ def _kind(shape: Element) -> str:
 
 
 def _alt(shape: Element) -> str:
-    properties = next(shape.iter(f"{P}cNvPr"), None)
-    return "" if properties is None else " ".join(properties.get("descr", "").split())
+    return alternative_text(next(shape.iter(f"{P}cNvPr"), None))
 
 
 def _place(shape: Element) -> tuple[float, float, float, float] | None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ..blocks import Block, Image, Paragraph
 from ..tables import TableFormat
-from .drawing import TextBody, chart_text, smartart_lines
+from .drawing import TextBody, alternative_text, chart_text, smartart_lines
 from .line import Line
 from .omml import equation_text
 from .ooxml import CX, DGM, MC, PIC, WP, A, C, Element, M, Package, R, V, W
@@ -179,7 +179,7 @@ class InlineReader:
     def _blip(self, element: Element, line: Line) -> None:
         picture = next(element.iterancestors(f"{PIC}pic"), None)
         own = None if picture is None else picture.find(f"{PIC}nvPicPr/{PIC}cNvPr")
-        alt = self._alt or ("" if own is None else own.get("descr", "").strip())
+        alt = self._alt or alternative_text(own)
         self._image(element.get(f"{R}embed"), element.get(f"{R}link"), alt, line)
 
     def _vml_image(self, element: Element, line: Line) -> None:
@@ -249,7 +249,7 @@ _HANDLERS = _all_handlers()
 
 def _alt_text(drawing: Element) -> str:
     for properties in drawing.iter(f"{WP}docPr"):
-        return str(properties.get("descr") or "").strip()
+        return alternative_text(properties)
     return next((str(shape.get("alt")).strip() for shape in drawing.iter(f"{V}shape") if shape.get("alt")), "")
 
 

@@ -51,6 +51,8 @@ def calamine_sheets(
             )
             grid.merge(merged, repeat=repeat_merged)
             yield Sheet(entry.name, hidden, grid)
+        elif hidden:
+            limits.omitted.append(entry.name)
 
 
 def _encrypted(filename: str) -> EncryptedFileError:

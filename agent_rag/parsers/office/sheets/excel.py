@@ -14,6 +14,7 @@ from ....places import LineNumbers
 from ....workers import Isolation, is_isolated
 from ... import sniff
 from ...file import DEFAULT_MAX_FILE_BYTES, FileParser, is_large
+from ...images.ocr import OCREngine, with_recognized_images
 from ...tables import TableFormat, check_table_format, json_rows, markdown_table
 from ..ooxml import DEFAULT_MAX_INFLATED_BYTES, Package, check_archive
 from .grid import Limits, Row, Table, column_name
@@ -43,6 +44,7 @@ class ExcelParser(FileParser):
         include_comments: Write cell comments below the table.
         repeat_merged: Write the value of merged cells in each of their rows, not in the first only. The first row of a
             group of rows carries it in any case.
+        ocr: Recognises the text in images, which joins their caption, for example `TesseractOCR()`.
         rows_per_section: Rows in a group; None keeps every sheet whole.
         max_rows: Bound on the filled rows of a sheet.
         max_columns: Bound on the column numbers.
@@ -76,6 +78,7 @@ class ExcelParser(FileParser):
         include_hidden: bool = True,
         include_comments: bool = True,
         repeat_merged: bool = False,
+        ocr: OCREngine | None = None,
         rows_per_section: int | None = 500,
         max_rows: int = 1_048_576,
         max_columns: int = 16_384,
@@ -96,6 +99,7 @@ class ExcelParser(FileParser):
         self.include_hidden = include_hidden
         self.include_comments = include_comments
         self.repeat_merged = repeat_merged
+        self.ocr = ocr
         self.rows_per_section = rows_per_section
         self.max_rows = max_rows
         self.max_columns = max_columns
@@ -117,17 +121,22 @@ class ExcelParser(FileParser):
         texts: list[Section] = []
         images: list[Section] = []
         shared: list[tuple[str, str]] = []
-        for sheet in self._sheets(data, filename):
+        limits = Limits(self.max_rows, self.max_columns, self.max_cells, filename)
+        comments = 0
+        for sheet in self._sheets(data, limits):
             images += sheet.images
+            comments += sheet.unread_comments
             if self.separate_sheet or sheet.hidden:
                 texts += self._sections(sheet, filename)
             elif text := self._text(sheet):
                 shared.append((sheet.name, text))
-        return [*self._merged(shared, filename), *texts, *images]
+        sections = [*self._merged(shared, filename), *texts, *images]
+        for section in sections[:1]:
+            section.warnings = list(_left_out(limits.omitted, comments))
+        return with_recognized_images(sections, self.ocr)
 
-    def _sheets(self, data: bytes, filename: str) -> Iterator[Sheet]:
+    def _sheets(self, data: bytes, limits: Limits) -> Iterator[Sheet]:
         kind = sniff.detect(data).media_type
-        limits = Limits(self.max_rows, self.max_columns, self.max_cells, filename)
         if kind in _NATIVE:
             return self._native_sheets(data, kind, limits)
         if kind == sniff.ODS:
@@ -135,7 +144,7 @@ class ExcelParser(FileParser):
         if kind in (sniff.XLSX, sniff.ENCRYPTED_OFFICE, "application/zip"):
             return self._xlsx_sheets(data, limits)
         raise UnsupportedFormatError(
-            f"{filename}: the content is {kind}, not a spreadsheet, whatever the name says; "
+            f"{limits.filename}: the content is {kind}, not a spreadsheet, whatever the name says; "
             "let parser_for(filename, data=...) choose the parser, or save it as .xlsx"
         )
 
@@ -253,6 +262,14 @@ class ExcelParser(FileParser):
             return json_rows(cells for rows in parts for cells in _cells_by_coordinate(rows))
         lines = (line for rows in parts for line in table.full_rows(rows, coordinates=coordinates))
         return markdown_table(lines, table.width) if self.table_format == "markdown" else json_rows(lines)
+
+
+def _left_out(hidden: list[str], comments: int) -> Iterator[str]:
+    if hidden:
+        shown = ", ".join(map(repr, hidden[:10])) + ("..." if len(hidden) > 10 else "")
+        yield f"{len(hidden)} hidden sheet(s) are not read ({shown}); pass ExcelParser(include_hidden=True)"
+    if comments:
+        yield f"{comments} comment(s) are not read; pass ExcelParser(include_comments=True)"
 
 
 def _cells_by_coordinate(rows: Iterable[Row]) -> Iterator[dict[str, str]]:

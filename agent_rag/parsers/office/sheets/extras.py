@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ....documents import Section
 from ...tables import TableFormat
-from ..drawing import TextBody, chart_text, smartart_lines
+from ..drawing import TextBody, alternative_text, chart_text, smartart_lines
 from ..ooxml import CX, DGM, MC, XDR, A, C, Element, Package, R, S, decode_escapes
 from .grid import area
 
@@ -74,8 +74,7 @@ class _DrawingReader:
         for element in _chosen(anchor):
             if element.tag != f"{XDR}pic":
                 continue
-            properties = next(element.iter(f"{XDR}cNvPr"), None)
-            alt = "" if properties is None else properties.get("descr", "").strip()
+            alt = alternative_text(next(element.iter(f"{XDR}cNvPr"), None))
             for blip in element.iter(f"{A}blip"):
                 if (part := self._part(blip.get(f"{R}embed"))) is not None:
                     yield part, alt

@@ -42,6 +42,8 @@ class Limits:
     columns: int
     cells: int
     filename: str
+    omitted: list[str] = field(default_factory=list)
+    """Names of the hidden sheets that are not read."""
 
     def check_rows(self, rows: int, sheet: str) -> None:
         if rows > self.rows:

@@ -74,6 +74,8 @@ class OdsReader:
                 reading = None
                 if self._include_hidden or not finished.hidden:
                     yield finished
+                else:
+                    self._limits.omitted.append(finished.name)
             forget(element)
 
     def _note_style(self, style: Element) -> None:
@@ -125,7 +127,9 @@ class _SheetReader:
         for shapes in table.iterchildren(f"{TABLE}shapes"):
             self._beside(shapes)
         sheet.grid.merge(self._merged, repeat=repeat_merged)
-        if self._comments:
+        if self._comments and not self._reader.with_comments:
+            sheet.unread_comments = len(self._comments)
+        elif self._comments:
             sheet.remarks.append("\n".join(["Comments:", *self._comments]))
         return sheet
 
@@ -133,9 +137,8 @@ class _SheetReader:
         rows, columns = _count(cell, "number-rows-spanned"), _count(cell, "number-columns-spanned")
         if rows > 1 or columns > 1:
             self._merged.append(Area(self._number, column, self._number + rows - 1, column + columns - 1))
-        if self._reader.with_comments:
-            for annotation in cell.iterchildren(_ANNOTATION):
-                self._comment(annotation, f"{column_name(column)}{self._number}")
+        for annotation in cell.iterchildren(_ANNOTATION):
+            self._comment(annotation, f"{column_name(column)}{self._number}")
         return "" if cell.tag == _COVERED else self._value(cell)
 
     def _value(self, cell: Element) -> str:

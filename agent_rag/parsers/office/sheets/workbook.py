@@ -19,3 +19,4 @@ class Sheet:
     """What stands on the sheet beside its cells: text boxes, charts, comments. One paragraph each."""
     images: list[Section] = field(default_factory=list)
     """By row, then column."""
+    unread_comments: int = 0

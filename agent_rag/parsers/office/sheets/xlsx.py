@@ -73,6 +73,8 @@ class XlsxReader:
                 logger.warning("%s: the part of sheet %r is missing", self._package.filename, name)
             elif self._include_hidden or not hidden:
                 yield self._sheet(name, hidden, found.target)
+            else:
+                self._limits.omitted.append(name)
 
     def _sheet(self, name: str, hidden: bool, part: str) -> Sheet:
         sheet = Sheet(name, hidden, Grid(name, self._limits))
@@ -85,7 +87,9 @@ class XlsxReader:
             with_images=self._include_image,
             table_format=self._table_format,
         )
-        sheet.remarks = remarks + (comments(self._package, part) if self._include_comments else [])
+        said = comments(self._package, part)
+        sheet.remarks = remarks + (said if self._include_comments else [])
+        sheet.unread_comments = 0 if self._include_comments else sum(text.count("\n") for text in said)
         return sheet
 
     def _fill(self, grid: Grid, part: str) -> None:
