@@ -63,6 +63,36 @@ async def test_a_large_file_does_not_stop_the_loop(name: str, make: Callable[[],
     assert chunking_s < 0.05
 
 
+@pytest.mark.usefixtures("quiet_heap")
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("a.log", "\x1b[31m{}\x1b[0m\n"),
+        ("a.md", "## T *x*\n\n{}\n\n- a\n\n"),
+        ("a.csv", '1,"{}"\n'),
+        ("a.html", "<h2>T</h2><p>{}</p><ul><li>a<li>b</ul>"),
+        ("a.jsonl", '{{"t": "{}"}}\n'),
+        ("a.yaml", "- id: 1\n  t: {}\n"),
+        ("a.vtt", "00:01.000 --> 00:02.000\n<v Ann>{}</v>\n\n"),
+    ],
+)
+async def test_a_file_below_the_workers_size_does_not_stop_the_loop(name: str, part: str) -> None:
+    """900 kB are read in this process, and never hold it for 50 ms."""
+    text = part.format(_SENTENCE.format(7, 8))
+    data = (text * (900_000 // len(text))).encode()
+    sections: list[Section] = []
+
+    async def parse() -> None:
+        sections.extend(await parser_for(name).parse(data, name))
+
+    parsing_s = await longest_block(parse())
+    chunking_s = await longest_block(AutoChunker().chunk(sections))
+
+    assert not is_large(data)
+    assert parsing_s < 0.05
+    assert chunking_s < 0.05
+
+
 async def test_a_large_file_gives_the_same_wherever_it_is_read() -> None:
     """In a worker, in a thread, and as text in memory."""
     data = _html()[:1_500_000]

@@ -425,6 +425,17 @@ class TestOutline:
         assert sections[0].heading_path_at(len(text)) == ["client"]
 
 
+async def test_values_have_their_insert() -> None:
+    """As the heading path of each chunk."""
+    text = "CREATE TABLE t (\n  id int\n);\nINSERT INTO t (id, name) VALUES\n"
+    text += "".join(f"  ({i}, 'name of row {i}'),\n" for i in range(200))
+
+    chunks = await AutoChunker().chunk(await parser_for("a.sql").parse(text.encode(), "a.sql"))
+
+    assert len(chunks) > 3
+    assert {chunk.heading_path[-1] for chunk in chunks[1:]} == {"INSERT INTO t (id, name) VALUES"}
+
+
 class TestCode:
     async def test_names_the_language(self) -> None:
         """From the ending; the text is untouched."""

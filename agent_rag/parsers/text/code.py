@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import ClassVar
 
 from ..._util.languages import LANGUAGE_BY_EXTENSION, language_of
-from ...documents import Section
-from .outline import ini_headings
+from ...documents import Heading, Section
+from .outline import ini_headings, sql_headings
 from .plain import DecodingParser, as_written
 
 _CODING = re.compile(rb"[ \t\f]*(?:#|//|/\*|;|--|%).*?coding[:=][ \t]*([-\w.]+)")
 
 
-_SECTIONED = ("ini", "toml")
+_OUTLINES: dict[str, Callable[[str], list[Heading]]] = {"ini": ini_headings, "toml": ini_headings, "sql": sql_headings}
 
 
 class CodeParser(DecodingParser):
     """The text as it stands, one Section with metadata ``{"format": "code", "language": "python"}``.
 
     The language comes from the file's name, else from its shebang or modeline; one that is not known gives ``"text"``.
-    The sections of .ini and .toml files are headings, so that an option is found with its section.
+    The sections of .ini and .toml files and the statements of .sql are headings, so that an option is found with its
+    section and values with their INSERT.
     """
 
     format_name = "source code"
@@ -43,5 +45,5 @@ class CodeParser(DecodingParser):
 
     def read_text(self, text: str, filename: str) -> list[Section]:
         language = language_of(filename, text) or "text"
-        headings = ini_headings(text) if language in _SECTIONED else []
+        headings = _OUTLINES[language](text) if language in _OUTLINES else []
         return as_written(text, filename, headings, format="code", language=language)

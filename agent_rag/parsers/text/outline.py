@@ -9,6 +9,7 @@ from ..headings import Headings
 
 _INI_SECTION = re.compile(r"^[ \t]{0,8}\[{1,2}([^\[\]\n]{1,200})\]{1,2}[ \t]*(?:[#;][^\n]*)?$", re.M)
 _YAML_KEY = re.compile(r"^( {0,40})(- {1,4})?([\w\"'][^\n:#{}\[\]]{0,80}):(?:[ \t]+([^\n]{0,80})[^\n]*)?$", re.M)
+_SQL_STATEMENT = re.compile(r"^[ \t]{0,8}((?:create|insert|alter|replace|copy|merge)\b[^\n;]{1,200})", re.M | re.I)
 _MAX_LEVEL = 4
 
 
@@ -22,6 +23,14 @@ def ini_headings(text: str) -> list[Heading]:
             path.pop()
         path.append(name)
         headings.add(min(len(path), _MAX_LEVEL), name, found.start())
+    return headings.found
+
+
+def sql_headings(text: str) -> list[Heading]:
+    """Statements that define or fill a table, by their first line: the values of a long one are found with it."""
+    headings = Headings()
+    for found in _SQL_STATEMENT.finditer(text):
+        headings.add(1, " ".join(found[1].split()).rstrip(" ("), found.start())
     return headings.found
 
 
