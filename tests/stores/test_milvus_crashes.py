@@ -50,6 +50,32 @@ async def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path) -> Non
             assert await store.count("c", F("version") >= 0) == await store.count("c")
 
 
+async def test_what_a_killed_writer_left_goes(tmp_path: Path) -> None:
+    """Rows of a version that was replaced, or never published, are in no answer, and removed by the next opening."""
+    path = tmp_path / "rag.db"
+    async with MilvusLiteStore(path) as store:
+        await store.create_collection("c", 4)
+        await store.replace("c", [document("doc")], [record("doc", n, "pear") for n in range(3)])
+        connection = store._engine.connection  # type: ignore[attr-defined]
+        rows = connection.query("rag_c_chunks", "", ["g", "p", "y", "c", "v", "k", "w"])
+        lost = [{**row, "id": f"7:{n}", "g": 7, "n": {}, "y": [], "w": []} for n, row in enumerate(rows)]
+        connection.upsert("rag_c_chunks", lost)
+        before = (
+            connection.count("rag_c_chunks"),
+            await store.count("c"),
+            len(await store.search("c", [1.0, 0, 0, 0], 9)),
+        )
+
+    async with MilvusLiteStore(path) as store:
+        found = await store.search("c", [1.0, 0, 0, 0], 9)
+        connection = store._engine.connection  # type: ignore[attr-defined]
+        after = connection.count("rag_c_chunks")
+
+    assert before == (6, 3, 3)
+    assert [hit.chunk.text for hit in found] == ["pear"] * 3
+    assert after == 3
+
+
 async def test_rows_that_milvus_lite_holds_twice_are_found_once(tmp_path: Path) -> None:
     """Killed between writing a segment and removing its log, Milvus Lite has all rows from both. (1 of 250 kills.)"""
     path = tmp_path / "rag.db"

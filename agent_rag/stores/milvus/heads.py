@@ -13,6 +13,7 @@ from .client import Rows
 from .schema import (
     DOCUMENT_HASH,
     HEAD,
+    ID,
     REMOVALS_ID,
     SUMMARY,
     Stored,
@@ -20,6 +21,7 @@ from .schema import (
     document_hash,
     head_row_id,
     heads_of,
+    parse_row_id,
     removals_row,
     stored_of_row,
     summary_of_row,
@@ -156,6 +158,15 @@ class LiteHeads(Heads):
         super().__init__(connection, collection)
         self._stored = {one.name: one for one in super()._all()}
         self._name_of = {one.head.number: name for name, one in self._stored.items()}
+        self._remove_leftovers()
+
+    def _remove_leftovers(self) -> None:
+        """Delete the rows that a killed writer left: of a version without a head, or of one that was replaced."""
+        if self._connection.count(self._chunks) == sum(one.head.count for one in self._stored.values()):
+            return
+        rows = {row[ID]: parse_row_id(row[ID]) for row in self._connection.query(self._chunks, "", [ID])}
+        left = [row for row, (number, _) in rows.items() if number not in self._name_of]
+        self._connection.delete(self._chunks, left)
 
     def by_number(self, head_of: Mapping[int, str]) -> dict[int, Stored]:
         return {number: self._stored[self._name_of[number]] for number in head_of if number in self._name_of}
