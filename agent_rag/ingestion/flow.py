@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .._util.tracing import span
 from ..chunkers import ChunkerBase
 from ..chunkers.lengths import approx_tokens
 from ..documents import Chunk
+from ..embeddings.base import EmbeddingInput
 from ..errors import (
     AgentRAGError,
     ConfigurationError,
@@ -110,7 +112,7 @@ class Flow:
         model = kb.embedding_model
         self._batch_size = options.embedding_batch_size or _whole(getattr(model, "batch_size", None)) or 64
         self._embedding = BatchEmbedder(
-            lambda inputs: kb.embedder.embed(inputs, "document"),
+            self._request,
             batch_size=self._batch_size,
             max_concurrency=options.max_concurrency or _whole(getattr(model, "max_concurrency", None)) or 4,
             more_may_come=lambda: self._unread > 0,
@@ -237,7 +239,9 @@ class Flow:
         chunker, _ = self._chunkers[task.listed.name]
         file = look.item.path if look.item.path is not None else look.item.data or b""
         look = self._looks[task] = replace(look, item=item)  # the content is not kept
-        read = await read_file(self._pool, look.parser, chunker, file, item.filename, self._transforms)
+        with span("read", bytes=item.size or len(item.data or b""), parser=type(look.parser).__name__) as told:
+            read = await read_file(self._pool, look.parser, chunker, file, item.filename, self._transforms)
+            told.set_attribute("chunks", len(read.chunks))
         if len(read.chunks) > self.options.max_chunks:
             over = (
                 f"{len(read.chunks):,} chunks are over max_chunks={self.options.max_chunks:,}; split it, or raise that"
@@ -256,6 +260,10 @@ class Flow:
         await self._budget.take(cost)
         outcome: Outcome = "added" if task.is_new else "replaced"
         return _Ready(task, look, read.chunks, title, list(read.warnings), outcome, self.check.cause(task, look), cost)
+
+    async def _request(self, inputs: list[EmbeddingInput]) -> Sequence[Vector]:
+        with span("embed", inputs=len(inputs)):
+            return await self.kb.embedder.embed(inputs, "document")
 
     async def _embed(self, ready: _Ready) -> None:
         """Find its vectors, then hand it to the writer."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from .._util.tracing import span
 from ..documents import (
     Chunk,
     ChunkKey,
@@ -213,7 +214,9 @@ class KnowledgeBase:
         Raises: ValueError: an id occurs twice. Otherwise as `insert_document`.
         """
         try:
-            report, written, gone = await self._replace(documents, known_vectors)
+            with span("replace", documents=len(documents)) as told:
+                report, written, gone = await self._replace(documents, known_vectors)
+                told.set_attribute("chunks", report.chunk_count)
         except Exception as error:
             if tell_refused:
                 await self._refused([document.document_id for document in documents], error, trigger)
@@ -398,7 +401,10 @@ class KnowledgeBase:
         if not await self._stored.exists():
             return []
         scope = None if (now := self.metadata_filter) is None else storable_metadata(now)
-        vectors = await self._embedder.embed([*texts, *blocks], "query") if mode != "keyword" else []
+        vectors: list[list[float]] = []
+        if mode != "keyword":
+            with span("embed", inputs=len(texts) + len(blocks)):
+                vectors = await self._embedder.embed([*texts, *blocks], "query")
         request = RetrieveRequest(
             vectors=vectors,
             texts=texts if mode != "semantic" else [],
@@ -407,9 +413,11 @@ class KnowledgeBase:
             metadata_filter=all_of(scope, checked_filter(filter, self.limits)),
             rank=rank_function(mode, score_threshold, fusion=self._fusion, keyword_weight=self._keyword_weight),
         )
-        results: list[VectorSearchResult] = await self._stored.if_there(
-            [], lambda: self._store.retrieve(self.collection, request)
-        )
+        with span("search", mode=mode, top_k=top_k) as told:
+            results: list[VectorSearchResult] = await self._stored.if_there(
+                [], lambda: self._store.retrieve(self.collection, request)
+            )
+            told.set_attribute("results", len(results))
         results = vetted(results, scope, mode, score_threshold, self.name)
         results = (collapse(results) if distinct else results)[:top_k]
         return [result.model_copy(update={"knowledge_base": self.name}) for result in results]

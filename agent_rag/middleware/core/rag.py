@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..._util.tracing import span
 from ...errors import ConfigurationError
 from ...events import EventCallback, emit
 from ...retrieval.fence import is_fenced
@@ -193,7 +194,8 @@ class RAGMiddleware:
         name = name or self.parameters.tool_name
         started = time.perf_counter()
         try:
-            answered = await answer(self._pipeline, self._fields, name, arguments, turn)
+            with span("tool_call", tool=name):
+                answered = await answer(self._pipeline, self._fields, name, arguments, turn)
         except ArgumentError as error:
             answered = Answer(said(str(error), is_error=True))
         except Exception as error:
