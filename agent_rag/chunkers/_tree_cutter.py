@@ -28,6 +28,8 @@ _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _OPENING = frozenset("{([:=")
 _CLOSING = frozenset(")]};,:")
 _LOOK_BACK = 400
+_NEAR = 32
+"""Characters of a line within which one place to divide it is enough."""
 
 
 class TreeCutter:
@@ -117,10 +119,13 @@ class TreeCutter:
         body_start = self.tree.span(body)[0] if body is not None else -1
         lead: int | None = None
         before: int | None = None
+        noted = -_NEAR
         for child in node.named_children:
             start, end = self.tree.span(child)
-            if start == end:
+            if start == end or (end - noted < _NEAR and lead is None and "\n" not in self.text[noted:end]):
+                before = end
                 continue
+            noted = start
             kind = child.type
             is_comment = "comment" in kind
             gap = "\n\n" if before is None else self.text[before:start]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .text.csv import CSVParser
     from .text.json import JSONParser
     from .text.markdown import MarkdownParser
+    from .text.markup import AsciiDocParser, LaTeXParser, OrgParser
     from .text.notebook import NotebookParser
     from .text.plain import TextParser, parse_text
     from .text.rst import RSTParser
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from .web.html import HTMLParser
 
 _LAZY = {
+    "AsciiDocParser": "text.markup",
     "CSVParser": "text.csv",
     "CodeParser": "text.code",
     "DoclingParser": "docling",
@@ -44,6 +46,7 @@ _LAZY = {
     "HTMLParser": "web.html",
     "ImageParser": "images.image",
     "JSONParser": "text.json",
+    "LaTeXParser": "text.markup",
     "MSGParser": "mail.msg",
     "MarkdownParser": "text.markdown",
     "NotebookParser": "text.notebook",
@@ -51,6 +54,7 @@ _LAZY = {
     "OCRText": "images.ocr",
     "ODPParser": "office.opendocument",
     "ODTParser": "office.opendocument",
+    "OrgParser": "text.markup",
     "PDFParser": "pdf.pdf",
     "PPTParser": "office.powerpoint",
     "ParserPool": "pool",
@@ -66,6 +70,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "AsciiDocParser",
     "CSVParser",
     "CodeParser",
     "DoclingParser",
@@ -75,6 +80,7 @@ __all__ = [
     "HTMLParser",
     "ImageParser",
     "JSONParser",
+    "LaTeXParser",
     "MSGParser",
     "MarkdownParser",
     "NotebookParser",
@@ -82,6 +88,7 @@ __all__ = [
     "OCRText",
     "ODPParser",
     "ODTParser",
+    "OrgParser",
     "PDFParser",
     "PPTParser",
     "ParserBase",

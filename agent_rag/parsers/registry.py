@@ -50,6 +50,9 @@ _SHIPPED = [
     _shipped("text.transcript", "TranscriptParser", "text/vtt application/x-subrip text/srt", ".vtt .srt"),
     _shipped("text.yaml", "YAMLParser", "application/yaml application/x-yaml text/yaml text/x-yaml", ".yaml .yml"),
     _shipped("text.rst", "RSTParser", "text/x-rst text/prs.fallenstein.rst", ".rst .rest"),
+    _shipped("text.markup", "AsciiDocParser", "text/asciidoc text/x-asciidoc", ".adoc .asciidoc .asc"),
+    _shipped("text.markup", "OrgParser", "text/org text/x-org", ".org"),
+    _shipped("text.markup", "LaTeXParser", "application/x-tex text/x-tex application/x-latex", ".tex .latex"),
     _shipped("text.code", "CodeParser", "text/x-python text/x-script.python application/javascript text/javascript"
              " text/x-c text/x-java-source text/x-go text/x-rust application/x-sh application/sql application/toml",
              " ".join(LANGUAGE_BY_EXTENSION)),
