@@ -14,9 +14,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from agent_rag import KnowledgeBase, MemoryStore, TextSource, sync
+from agent_rag.chat import ChatReply
 from agent_rag.cli.app import app
+from agent_rag.cli.ask import answer
 from agent_rag.config import load_settings
+from agent_rag.config.settings import store_uri
 from agent_rag.errors import ConfigurationError
+from agent_rag.testing import HashEmbedding
 
 
 @pytest.fixture
@@ -74,11 +79,11 @@ def test_failures_set_the_exit_code(files: Path) -> None:
     [
         (["ingest", "empty"], 2, "no file found in empty"),
         (["ingest", "nowhere"], 1, "nowhere"),
-        (["delete", "unknown"], 1, "not in this knowledge base"),
-        (["search", "x", "--filter", "{"], 1, "not valid JSON"),
-        (["search", "x", "--mode", "psychic"], 1, "use hybrid, semantic or keyword"),
-        (["list", "--store", "nosuch:thing"], 1, "unknown scheme 'nosuch'"),
-        (["list", "--config", "missing.toml"], 1, "missing.toml does not exist"),
+        (["delete", "unknown"], 2, "there is no store yet"),
+        (["search", "x", "--filter", "{"], 2, "there is no store yet"),
+        (["search", "x", "--mode", "psychic"], 2, "there is no store yet"),
+        (["list", "--store", "nosuch:thing"], 2, "unknown scheme 'nosuch'"),
+        (["list", "--config", "missing.toml"], 2, "missing.toml does not exist"),
         (["copy", "memory:", "memory:#x"], 2, "add #COLLECTION there"),
         (["copy", "memory:#x", "memory:"], 1, "there is no collection 'x'"),
     ],
@@ -180,7 +185,7 @@ def test_check_backup_and_compact(files: Path) -> None:
     assert compacted["settled"]
     assert left.stdout == "0\n"
     assert len(run_json("list", "--store", "sqlite:copy.db")) == 2
-    assert run("backup", "copy.db").exit_code == 1
+    assert run("backup", "copy.db").exit_code == 2
     assert run("check", "--store", "nowhere.db").exit_code == 1
     assert run("check", "--store", "memory:").exit_code == 2
 
@@ -190,9 +195,7 @@ def test_a_former_default_store_is_named(files: Path) -> None:
     run("ingest", "docs", "--store", "qdrant:.agent-rag/store")
 
     first = run("list")
-    (files / ".agent-rag/store.db").unlink()
-    for name in (files / ".agent-rag").glob("store.db-*"):
-        name.unlink()
+    assert not (files / ".agent-rag/store.db").exists()  # reading makes nothing
     run("copy", "qdrant:.agent-rag/store", "sqlite:.agent-rag/store.db")
     second = run("list")
 
@@ -290,15 +293,162 @@ def test_an_interrupted_ingest_can_be_run_again(files: Path) -> None:
     assert sum(json.loads(again.stdout)["counts"].values()) == 3_002
 
 
-def test_a_misspelt_knowledge_base_is_said_to_be_empty(files: Path) -> None:
-    """No hits in a knowledge base with documents are no hits; in one without, standard error says that it is empty."""
+def test_a_misspelt_knowledge_base_is_refused(files: Path) -> None:
+    """CL01: what reads is told which names there are; what writes says that it made a new one."""
     run("ingest", "docs")
 
-    assert "is empty" not in run("search", "quantum chromodynamics", "--threshold", "0.9").stderr
-    for command in (["search", "gateway"], ["list"]):
+    for command in (["search", "gateway"], ["ask", "gateway?"], ["list"], ["show", "gateway.md"], ["sources"]):
         result = run(*command, "-k", "defualt")
-        assert result.exit_code == 0
-        assert "the knowledge base 'defualt' is empty; agent-rag ingest PATH fills it" in result.stderr
+        assert result.exit_code == 2, command
+        assert "no knowledge base 'defualt' in this store; it has default" in result.stderr
+    assert "'other' is a new knowledge base" in run("ingest", "docs", "-k", "other").stderr
+    assert "new knowledge base" not in run("ingest", "docs", "-k", "other").stderr
+    assert run("search", "gateway", "-k", "other").exit_code == 0
+
+
+def test_reading_makes_nothing(files: Path) -> None:
+    """Before the first ingestion there is no store, and asking for one does not make it."""
+    for command in (["search", "x"], ["list"], ["status"], ["sources"], ["check"], ["ask", "x"]):
+        run(*command)
+
+    assert not (files / ".agent-rag").exists()
+    (status,) = run_json("status")
+    assert "does not exist yet" in status["note"]
+
+
+@pytest.mark.parametrize(
+    "sizes", [["100", "100"], ["100", "200"], ["0", "0"], ["-1", "0"], ["many", "0"], ["49", "0"], ["100", "-1"]]
+)
+def test_sizes_that_cannot_work_are_usage_errors(files: Path, sizes: list[str]) -> None:
+    """CL03: one line and exit code 2, no traceback."""
+    result = run("ingest", "docs", "--chunk-size", sizes[0], "--overlap", sizes[1])
+
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_doctor_and_ask_say_what_the_chat_model_lacks(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CL04: a key alone is no model."""
+    run("ingest", "docs")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-12345678")
+    monkeypatch.delenv("OPENAI_MODEL", raising=False)
+
+    (chat,) = [finding for finding in run_json("doctor") if finding["name"] == "chat model"]
+    asked = run("ask", "What is the gateway timeout?")
+
+    assert (chat["ok"], "OPENAI_MODEL is not set" in chat["detail"]) == (False, True)
+    assert "quoted, not answered by a language model: OPENAI_MODEL is not set" in asked.stderr
+    assert run_json("ask", "What is the gateway timeout?", "--offline")["note"] is None
+
+
+def test_one_place_is_one_store_in_every_command(files: Path) -> None:
+    """CL06: the default store and one that is named are the same file, beside the configuration."""
+    (files / "conf").mkdir()
+    (files / "conf/agent-rag.toml").write_text(
+        '[knowledge_bases.a]\ncollection = "c"\n'
+        '[knowledge_bases.b]\nstore = "sqlite:.agent-rag/../.agent-rag/store.db"\ncollection = "c"\n'
+    )
+    config = ("--config", "conf/agent-rag.toml")
+    settings = load_settings("conf/agent-rag.toml")
+
+    run("ingest", "docs", "-k", "a", *config)
+
+    assert {store_uri(base, settings.folder) for base in settings.knowledge_bases.values()} == {
+        "sqlite:conf/.agent-rag/store.db"
+    }
+    assert (files / "conf/.agent-rag/store.db").exists()
+    assert len(run_json("list", "-k", "b", *config)) == 2
+    assert {base["name"]: base["documents"] for base in run_json("status", *config)} == {"a": 2, "b": 2}
+
+
+class Chatty:
+    """A server's model that ignores tools, and repeats what it was shown of passages."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+        self.seen: list[str] = []
+
+    async def __call__(self, messages: Any, *, tools: Any = ()) -> ChatReply:
+        self.seen.append("\n".join(message.text for message in messages))
+        return ChatReply(text=self.answer)
+
+
+async def test_ask_searches_also_for_a_model_that_calls_no_tool() -> None:
+    """CL07: the passages are shown to it, and an answer that names no source is marked."""
+    async with MemoryStore() as store:
+        kb = KnowledgeBase("k", "d", HashEmbedding(), store, "k")
+        await sync(kb, TextSource({"a.txt": "The gateway timeout is thirty seconds."}))
+        honest, inventing = Chatty("Thirty seconds [1]."), Chatty("It is capped at $100.")
+
+        first = await answer(kb, "What is the gateway timeout?", model=honest)
+        second = await answer(kb, "What is the gateway timeout?", model=inventing)
+
+    assert (first.mode, [source.document_id for source in first.citations], first.note) == ("static", ["a.txt"], None)
+    assert "thirty seconds" in honest.seen[-1]
+    assert second.citations == []
+    assert second.note == "this answer names no source of the documents: check it"
+
+
+def test_show_status_and_drop(files: Path) -> None:
+    """A document chunk by chunk; what is stored; a knowledge base goes whole, and only after a yes."""
+    (files / "docs/broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    run("ingest", "docs")
+
+    (chunk,) = run_json("show", "gateway.md")
+    (before,) = run_json("status")
+    refused = run("drop", "default")
+    unknown = run("drop", "nope", "--yes")
+    dropped = run_json("drop", "default", "--yes")
+
+    assert chunk["heading_path"] == ["Gateway"]
+    assert run("show", "nope.md").exit_code == 1
+    assert (before["documents"], before["failed"], before["model"]) == (2, 1, "wordllama/l2_supercat_256")
+    assert refused.exit_code != 0
+    assert unknown.exit_code == 2
+    assert dropped == {"dropped": "default", "chunks": 2}
+    assert run("search", "gateway", "-k", "default").exit_code == 2
+
+
+def test_init_writes_a_configuration_that_works(files: Path) -> None:
+    """It is read, is not ingested itself, and is not written over."""
+    assert run("init").exit_code == 0
+    assert run("init").exit_code == 2
+    settings = load_settings("agent-rag.toml")
+    run("ingest", ".")
+
+    assert len(settings.knowledge_bases) == 1
+    assert {document["document_id"] for document in run_json("list")} == {"docs/canteen.txt", "docs/gateway.md"}
+    assert run_json("config", "schema")["properties"]["default"]
+    shown = {row["name"].rpartition(".")[2]: row["from"] for row in run_json("config", "show")}
+    assert (shown["description"], shown["store"]) == ("agent-rag.toml", "default")
+
+
+def test_failures_are_grouped_by_reason(files: Path) -> None:
+    """Ten broken files are one row with their number; --all names each."""
+    for number in range(10):
+        (files / f"docs/broken{number}.pdf").write_bytes(b"%PDF-1.4 broken")
+
+    result = run("ingest", "docs")
+    every = run("ingest", "docs", "--reread", "--all")
+
+    assert result.exit_code == 1
+    (row,) = [line for line in result.stdout.splitlines() if "cannot be read as PDF" in line]
+    assert "10" in row
+    assert "and 5 more" in row
+    assert "broken9.pdf" in every.stdout
+
+
+def test_settings_of_a_knowledge_base_are_used(files: Path) -> None:
+    """Chunk size, patterns and parser options of agent-rag.toml count as the flags do."""
+    (files / "agent-rag.toml").write_text(
+        '[knowledge_bases.a]\nchunk_size = 50\noverlap = 0\nexclude = ["canteen.txt"]\n'
+    )
+    (files / "docs/long.txt").write_text("One sentence of words here. " * 20)
+
+    run("ingest", "docs")
+
+    assert {document["document_id"] for document in run_json("list")} == {"gateway.md", "long.txt"}
+    assert max(len(chunk["content"]["text"]) for chunk in run_json("show", "long.txt")) <= 50
 
 
 async def test_the_cache_of_embeddings_is_shown_and_cleared(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,7 @@
 """The command ``agent-rag``: ingest, sync, search, ask, list, sources, reload, remove, delete, copy, check, backup,
-compact, mcp and doctor.
+compact, cache, show, status, drop, init, config, mcp and doctor.
 
-Exit codes: 0 done; 1 something failed (the output says what); 2 wrong usage, or nothing to do; 3 the embedding provider
-refuses or is away, so that nothing further can be done; 130 interrupted.
+Exit codes are in `running`.
 """
 
 from __future__ import annotations
@@ -10,32 +9,52 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-import json
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .._util.extras import DISTRIBUTION
 from ..config.settings import (
+    CONFIG_NAME,
     KnowledgeBaseSettings,
-    Settings,
     former_store_note,
     knowledge_base_from,
     load_settings,
     open_store,
+    store_uri,
 )
-from ..errors import AgentRAGError, EmbeddingError, redact
+from ..errors import redact
 from ..knowledge.knowledge_base import KnowledgeBase
 from . import output as console
+from .configuring import config_app, init
+from .options import (
+    OCR,
+    All,
+    AsJSON,
+    Base,
+    Checksum,
+    ChunkSize,
+    Config,
+    DryRun,
+    Exclude,
+    FilterJSON,
+    Generated,
+    Include,
+    OCRLanguage,
+    Overlap,
+    Reread,
+    SourceName,
+    StoreURI,
+)
+from .overview import drop, show, status
+from .running import collections_of, guarded, run, stop, tell_if_empty, with_file
 
 if TYPE_CHECKING:
-    from ..stores.base import VectorStoreBase
     from ..stores.sqlite import SQLiteStore
 
 app = typer.Typer(
@@ -46,37 +65,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Base = Annotated[str | None, typer.Option("--kb", "-k", help="Knowledge base, by its name in agent-rag.toml.")]
-Config = Annotated[
-    Path | None, typer.Option("--config", "-c", help="Configuration file; default: agent-rag.toml in this folder.")
-]
-StoreURI = Annotated[
-    str | None, typer.Option("--store", "-s", help="Store URI instead of the configured one, such as sqlite:FILE.db.")
-]
-Include = Annotated[list[str] | None, typer.Option("--include", help="Pattern as in .gitignore; may be repeated.")]
-Exclude = Annotated[list[str] | None, typer.Option("--exclude", help="Pattern as in .gitignore; may be repeated.")]
-Generated = Annotated[
-    bool | None,
-    typer.Option(
-        "--include-generated/--leave-out-generated",
-        help="Also dependencies, lock files, minified and generated code, search indexes of documentation.",
-    ),
-]
-FilterJSON = Annotated[
-    str | None, typer.Option("--filter", help="Metadata filter as JSON, such as '{\"year\": 2024}'.")
-]
-ChunkSize = Annotated[int | None, typer.Option("--chunk-size", min=50, help="Characters a chunk, at most.")]
-SourceName = Annotated[
-    str | None, typer.Option("--source", help="Name of the source; default: the one it is known by, else the folder's.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would be done and what it costs.")]
-Reread = Annotated[
-    bool, typer.Option("--reread", help="Read every file anew, also what is unchanged or failed before.")
-]
-Checksum = Annotated[bool, typer.Option("--checksum", help="Compare contents; default: size, times and inode first.")]
-Overlap = Annotated[int | None, typer.Option("--overlap", min=0, help="Characters that neighbouring chunks share.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -107,10 +95,13 @@ def ingest(
     recursive: Annotated[bool, typer.Option(help="Look into sub-directories.")] = True,
     chunk_size: ChunkSize = None,
     overlap: Overlap = None,
+    ocr: OCR = None,
+    ocr_language: OCRLanguage = None,
     source: SourceName = None,
     dry_run: DryRun = False,
     reread: Reread = False,
     checksum: Checksum = False,
+    show_all: All = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first failure.")] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Keep a directory in step until interrupted; also deletes what is gone.")
@@ -132,7 +123,20 @@ def ingest(
         "checksum": checksum,
         "strict": strict,
     }
-    _load(paths, options, kb, config, store, chunk_size, overlap, as_json, allow_private=allow_private, watching=watch)
+    _load(
+        paths,
+        options,
+        kb,
+        config,
+        store,
+        chunk_size,
+        overlap,
+        as_json,
+        ocr=ocr_language or ocr,
+        show_all=show_all,
+        allow_private=allow_private,
+        watching=watch,
+    )
 
 
 @app.command()
@@ -149,10 +153,13 @@ def sync(
     recursive: Annotated[bool, typer.Option(help="Look into sub-directories.")] = True,
     chunk_size: ChunkSize = None,
     overlap: Overlap = None,
+    ocr: OCR = None,
+    ocr_language: OCRLanguage = None,
     source: SourceName = None,
     dry_run: DryRun = False,
     reread: Reread = False,
     checksum: Checksum = False,
+    show_all: All = False,
     force: Annotated[bool, typer.Option("--force", help="Delete even if most files are gone.")] = False,
     as_json: AsJSON = False,
 ) -> None:
@@ -169,7 +176,18 @@ def sync(
         "prune": True,
         "max_prune_share": 1.0 if force else 0.5,
     }
-    _load([str(directory)], options, kb, config, store, chunk_size, overlap, as_json)
+    _load(
+        [str(directory)],
+        options,
+        kb,
+        config,
+        store,
+        chunk_size,
+        overlap,
+        as_json,
+        ocr=ocr_language or ocr,
+        show_all=show_all,
+    )
 
 
 @app.command()
@@ -197,9 +215,9 @@ def search(
             filter=parse_filter(filter) if filter else None,
         )
         console.show_results(results, as_json=as_json)
-        await _tell_if_empty(base, results)
+        await tell_if_empty(base, results)
 
-    _run(work, kb, config, store, as_json)
+    run(work, kb, config, store, as_json)
 
 
 @app.command()
@@ -210,6 +228,10 @@ def ask(
     store: StoreURI = None,
     top_k: Annotated[int, typer.Option("--top-k", "-n", min=1, max=50, help="Passages the model sees.")] = 5,
     offline: Annotated[bool, typer.Option("--offline", help="Quote sentences; use no language model.")] = False,
+    mode: Annotated[
+        str | None,
+        typer.Option(help="agentic: the model calls the search; static: it is shown passages; default: what works."),
+    ] = None,
     as_json: AsJSON = False,
 ) -> None:
     """Answer from the documents, with citations.
@@ -217,15 +239,25 @@ def ask(
     Uses the model of OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL. Without one it quotes the sentences that fit.
     """
 
+    if mode not in (None, "agentic", "static"):
+        stop(f"--mode is {mode!r}; use agentic or static", as_json)
+
     async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
         from .ask import answer
 
-        result = await answer(base, question, top_k=top_k, threshold=settings.score_threshold, offline=offline)
+        result = await answer(
+            base,
+            question,
+            top_k=top_k,
+            threshold=settings.score_threshold,
+            offline=offline,
+            mode=mode,  # type: ignore[arg-type]
+        )
         console.show_answer(result, as_json=as_json)
         if result.error:
             raise typer.Exit(1)
 
-    _run(work, kb, config, store, as_json)
+    run(work, kb, config, store, as_json)
 
 
 @app.command("list")
@@ -242,7 +274,7 @@ def list_documents(
 ) -> None:
     """List the documents of a knowledge base, and with --status the files that gave none."""
     if status not in (None, "stored", "skipped", "failed"):
-        _stop(f"--status is {status!r}; use stored, skipped or failed", as_json)
+        stop(f"--status is {status!r}; use stored, skipped or failed", as_json)
 
     async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
         from ..filters import parse_filter
@@ -255,9 +287,9 @@ def list_documents(
             after=after,
         )
         console.show_documents(listed, as_json=as_json)
-        await _tell_if_empty(base, listed)
+        await tell_if_empty(base, listed)
 
-    _run(work, kb, config, store, as_json)
+    run(work, kb, config, store, as_json)
 
 
 @app.command()
@@ -269,9 +301,9 @@ def sources(kb: Base = None, config: Config = None, store: StoreURI = None, as_j
 
         listed = await list_sources(base)
         console.show_sources(listed, as_json=as_json)
-        await _tell_if_empty(base, listed)
+        await tell_if_empty(base, listed)
 
-    _run(work, kb, config, store, as_json)
+    run(work, kb, config, store, as_json)
 
 
 @app.command()
@@ -293,7 +325,7 @@ def reload(
         if not report.ok:
             raise typer.Exit(1)
 
-    _run(work, kb, config, store, as_json)
+    run(work, kb, config, store, as_json, writes=True)
 
 
 @app.command()
@@ -311,7 +343,7 @@ def remove(
 
         console.show_removed(name, await remove_source(base, name), as_json=as_json)
 
-    _run(work, kb, config, store, as_json)
+    run(work, kb, config, store, as_json)
 
 
 @app.command()
@@ -333,7 +365,7 @@ def delete(
         if not all(removed.values()):
             raise typer.Exit(1)
 
-    _run(work, kb, config, store, as_json)
+    run(work, kb, config, store, as_json)
 
 
 @app.command()
@@ -353,13 +385,13 @@ def copy(
         from_uri, _, collection = source.partition("#")
         to_uri, _, renamed = target.partition("#")
         if renamed and not collection:
-            _stop(f"{redact(target)!r} names a collection, {redact(source)!r} none; add #COLLECTION there", as_json)
+            stop(f"{redact(target)!r} names a collection, {redact(source)!r} none; add #COLLECTION there", as_json)
         old = store_from_uri(from_uri)
         # An embedded folder can be opened only once; blocks of one store may be nested.
         new = old if to_uri == from_uri else store_from_uri(to_uri)
         async with old, new:
             report = CopyReport()
-            for name in [collection] if collection else await _collections(old, as_json):
+            for name in [collection] if collection else await collections_of(old, as_json):
                 with console.progress(f"copy {name}", quiet=as_json) as advance:
                     one = await copy_collection(old, name, new, renamed or name, on_progress=advance)
                 report.documents += one.documents
@@ -367,7 +399,7 @@ def copy(
                 report.seconds += one.seconds
         console.show_copied(report, as_json=as_json)
 
-    _guarded(work, as_json)
+    guarded(work, as_json)
 
 
 @app.command()
@@ -380,7 +412,7 @@ def check(kb: Base = None, config: Config = None, store: StoreURI = None, as_jso
         if not report.ok:
             raise typer.Exit(1)
 
-    _with_file(work, kb, config, store, as_json)
+    with_file(work, kb, config, store, as_json)
 
 
 @app.command()
@@ -397,7 +429,7 @@ def backup(
         await opened.backup(file)
         console.show_backup(file, as_json=as_json)
 
-    _with_file(work, kb, config, store, as_json)
+    with_file(work, kb, config, store, as_json)
 
 
 @app.command()
@@ -407,7 +439,7 @@ def compact(kb: Base = None, config: Config = None, store: StoreURI = None, as_j
     async def work(file: SQLiteStore) -> None:
         console.show_compacted(await file.compact(), as_json=as_json)
 
-    _with_file(work, kb, config, store, as_json)
+    with_file(work, kb, config, store, as_json)
 
 
 @app.command()
@@ -422,7 +454,7 @@ def cache(
         stats = cache_stats()
         console.show_cache(stats, cleared=clear_cache() if clear else None, as_json=as_json)
 
-    _guarded(work, as_json)
+    guarded(work, as_json)
 
 
 @app.command()
@@ -459,9 +491,10 @@ def mcp(
                 chosen, found = settings.choose(name)
                 if note := former_store_note(found):
                     typer.echo(f"agent-rag: {note}", err=True)
-                if found.store not in stores:  # an embedded folder can be opened only once
-                    stores[found.store] = await stack.enter_async_context(open_store(found, folder=settings.folder))
-                bases.append(knowledge_base_from(chosen, found, stores[found.store]))
+                place = store_uri(found, settings.folder)
+                if place not in stores:  # an embedded folder can be opened only once
+                    stores[place] = await stack.enter_async_context(open_store(found, folder=settings.folder))
+                bases.append(knowledge_base_from(chosen, found, stores[place]))
             server = server_of.build_server(bases)
             if http:
                 typer.echo(f"serving http://{host}:{port}/mcp", err=True)
@@ -476,7 +509,7 @@ def mcp(
             else:
                 await server_of.serve_stdio(server)
 
-    _guarded(work, as_json=False)
+    guarded(work, as_json=False)
 
 
 @app.command()
@@ -491,7 +524,14 @@ def doctor(config: Config = None, as_json: AsJSON = False) -> None:
         if not all(finding.ok for finding in findings if finding.required):
             raise typer.Exit(1)
 
-    _guarded(work, as_json)
+    guarded(work, as_json)
+
+
+app.command()(show)
+app.command()(status)
+app.command()(drop)
+app.command()(init)
+app.add_typer(config_app)
 
 
 def main() -> None:
@@ -516,120 +556,36 @@ def _load(
     overlap: int | None,
     as_json: bool,
     *,
+    ocr: bool | str | None = None,
+    show_all: bool = False,
     allow_private: bool = False,
     watching: bool = False,
 ) -> None:
     if not all(paths):
-        _stop("a path is empty; an unset variable of a script looks like this", as_json)
+        stop("a path is empty; an unset variable of a script looks like this", as_json)
     if watching and not (len(paths) == 1 and os.path.isdir(paths[0])):
-        _stop("--watch takes one directory", as_json)
+        stop("--watch takes one directory", as_json)
 
     async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
         from . import ingesting
 
         if options["include_generated"] is None:
             options["include_generated"] = settings.include_generated
-        options["chunker"] = ingesting.chunker_of(chunk_size, overlap)
+        sizes = (chunk_size or settings.chunk_size, settings.overlap if overlap is None else overlap)
+        options["chunker"] = ingesting.chunker_of(*sizes)
+        given = ingesting.parser_options(settings.ocr if ocr is None else ocr, settings.parser_options)
+        options["parser_for"] = ingesting.parser_with(given)
+        for name in ("include", "exclude"):
+            options[name] = [*getattr(settings, name), *options[name]]
+        options["exclude"].append(CONFIG_NAME)
         if watching:
             await ingesting.watch_folder(base, paths[0], options, as_json=as_json)
             return
         report = await ingesting.load(base, paths, options, allow_private=allow_private, quiet=as_json)
-        console.show_report(report, as_json=as_json)
+        console.show_report(report, as_json=as_json, show_all=show_all)
         if not report.files:
-            _stop(f"no file found in {', '.join(paths)}", as_json)
+            stop(f"no file found in {', '.join(paths)}", as_json)
         if not report.ok:
             raise typer.Exit(1)
 
-    _run(work, kb, config, store, as_json)
-
-
-def _run(
-    work: Callable[[KnowledgeBase, KnowledgeBaseSettings], Awaitable[None]],
-    name: str | None,
-    config: Path | None,
-    store: str | None,
-    as_json: bool,
-) -> None:
-    """Open the chosen knowledge base and do `work` with it."""
-
-    async def opened() -> None:
-        chosen, settings, folder = _chosen(load_settings(config), name, store)
-        async with _entered(chosen, settings, folder) as base:
-            await work(base, settings)
-
-    _guarded(opened, as_json)
-
-
-def _with_file(
-    work: Callable[[SQLiteStore], Awaitable[None]],
-    name: str | None,
-    config: Path | None,
-    store: str | None,
-    as_json: bool,
-) -> None:
-    """Open the chosen store, one that is there, and do `work` with it."""
-
-    async def opened() -> None:
-        from ..stores.sqlite import SQLiteStore
-
-        _, settings, folder = _chosen(load_settings(config), name, store)
-        file = open_store(settings, folder=folder)
-        if not isinstance(file, SQLiteStore):
-            _stop(f"the store is a {type(file).__name__}; its engine has tools of its own for this", as_json)
-        if not file.path.exists():
-            _stop(f"{file.path} does not exist", as_json, code=1)
-        async with file:
-            await work(file)
-
-    _guarded(opened, as_json)
-
-
-async def _collections(store: VectorStoreBase, as_json: bool) -> list[str]:
-    from ..stores.native import NativeStoreBase
-
-    if not isinstance(store, NativeStoreBase):
-        _stop(f"{type(store).__name__} cannot list its collections; name one with #COLLECTION", as_json)
-    return await store.list_collections()
-
-
-def _chosen(settings: Settings, name: str | None, store: str | None) -> tuple[str, KnowledgeBaseSettings, Path | None]:
-    if store is not None and name is not None and name not in settings.knowledge_bases:
-        return name, KnowledgeBaseSettings(store=store), None
-    chosen, found = settings.choose(name)
-    if store is not None:
-        return chosen, found.model_copy(update={"store": store}), None
-    return chosen, found, settings.folder
-
-
-@contextlib.asynccontextmanager
-async def _entered(name: str, settings: KnowledgeBaseSettings, folder: Path | None) -> AsyncIterator[KnowledgeBase]:
-    if note := former_store_note(settings):
-        typer.echo(f"agent-rag: {note}", err=True)
-    async with open_store(settings, folder=folder) as opened:
-        yield knowledge_base_from(name, settings, opened)
-
-
-async def _tell_if_empty(base: KnowledgeBase, found: Sequence[Any]) -> None:
-    """A misspelt name is an empty knowledge base, so say that it is one."""
-    if not found and not await base.count():
-        typer.echo(f"agent-rag: the knowledge base {base.name!r} is empty; agent-rag ingest PATH fills it", err=True)
-
-
-def _guarded(work: Callable[[], Awaitable[None]], as_json: bool) -> None:
-    """Run `work`; an error of ours becomes one line and exit code 1."""
-
-    async def awaited() -> None:
-        await work()
-
-    try:
-        asyncio.run(awaited())
-    except (AgentRAGError, FileNotFoundError) as error:
-        told = "; ".join([str(error), *getattr(error, "__notes__", [])])
-        _stop(redact(told), as_json, code=3 if isinstance(error, EmbeddingError) else 1)
-
-
-def _stop(message: str, as_json: bool, *, code: int = 2) -> NoReturn:
-    if as_json:
-        typer.echo(json.dumps({"error": message}, ensure_ascii=False))
-    typer.echo(f"agent-rag: {message}", err=True)
-    raise typer.Exit(code)
+    run(work, kb, config, store, as_json, writes=True)

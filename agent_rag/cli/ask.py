@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Literal
 
 from pydantic import BaseModel
 
@@ -11,12 +12,15 @@ from ..chat import ChatMessage, ChatModel, OpenAIChatModel, system, user
 from ..chat.extractive import ExtractiveChatModel
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..middleware import RAGMiddleware
-from ..middleware.loop import run_agent
+from ..middleware.loop import AgentRun, run_agent
 
-INSTRUCTIONS = (
+AskMode = Literal["agentic", "static"]
+_CITE = "Cite each fact with the number of its source, like [1]. If the documents do not say it, say so."
+AGENTIC_INSTRUCTIONS = (
     "Answer the question from the documents. Call search_knowledge first; search again with other words if that does "
-    "not help. Cite each fact with the number of its source, like [1]. If the documents do not say it, say so."
+    f"not help. {_CITE}"
 )
+STATIC_INSTRUCTIONS = f"Answer the question from the passages that are shown, and from nothing else. {_CITE}"
 _NUMBER = re.compile(r"\[(\d+)\]")
 
 
@@ -40,6 +44,10 @@ class Answer(BaseModel):
     model: str
     """Name of the model; the offline one is called ``extractive``."""
     citations: list[CitedSource]
+    mode: AskMode = "agentic"
+    """How the model got passages: by calling the search, or shown before its answer."""
+    note: str | None = None
+    """What the reader should know: no model is configured, or the answer names no source."""
     error: str | None = None
     """Why nothing could be searched."""
 
@@ -51,22 +59,42 @@ async def answer(
     top_k: int = 5,
     threshold: float | None = None,
     offline: bool = False,
+    mode: AskMode | None = None,
     model: ChatModel | None = None,
 ) -> Answer:
-    """Run the agent loop on one question.
+    """Run the agent loop on one question. The documents are searched in any case: a model that calls no tool, since it
+    or its server cannot, is asked again with passages before it.
 
     Args:
+        mode: Default: "agentic", and "static" when the model did not search.
         model: Default: the OpenAI-compatible model of the environment, else `ExtractiveChatModel`.
     """
-    chosen = model or (ExtractiveChatModel() if offline or not _configured() else OpenAIChatModel())
-    parameters = RAGMiddleware.Parameters(mode="agentic", top_k=top_k, score_threshold=threshold)
-    messages: list[ChatMessage] = [system(INSTRUCTIONS), user(question)]
-    run = await run_agent(chosen, messages, middleware=RAGMiddleware([kb], parameters))
+    missing = missing_for_chat()
+    chosen = model or (ExtractiveChatModel() if offline or missing else OpenAIChatModel())
+
+    async def run_in(way: AskMode) -> AgentRun:
+        parameters = RAGMiddleware.Parameters(mode=way, top_k=top_k, score_threshold=threshold)
+        instructions = AGENTIC_INSTRUCTIONS if way == "agentic" else STATIC_INSTRUCTIONS
+        messages: list[ChatMessage] = [system(instructions), user(question)]
+        return await run_agent(chosen, messages, middleware=RAGMiddleware([kb], parameters))
+
+    used: AskMode = mode or "agentic"
+    run = await run_in(used)
+    if mode is None and not _searched(run):
+        used, run = "static", await run_in("static")
     failures = [m.text for m in run.messages if getattr(m.artifact, "is_error", False)]
     cited = {int(number) for number in _NUMBER.findall(run.text)}
+    sources = [citation for citation in run.citations if citation.number in cited]
+    note = None
+    if model is None and missing and not offline:
+        note = f"quoted, not answered by a language model: {missing}"
+    elif not sources:
+        note = "this answer names no source of the documents: check it"
     return Answer(
         text=run.text,
         model=getattr(chosen, "model", "extractive"),
+        mode=used,
+        note=note,
         citations=[
             CitedSource(
                 number=citation.number,
@@ -77,14 +105,18 @@ async def answer(
                 location=citation.location,
                 uri=citation.uri,
             )
-            for citation in run.citations
-            if citation.number in cited
+            for citation in sources
         ],
         error=failures[0] if failures and not run.citations else None,
     )
 
 
-def _configured() -> bool:
-    return bool(
-        os.environ.get("OPENAI_MODEL") and (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL"))
-    )
+def missing_for_chat() -> str | None:
+    """What is not set, so that no language model can be asked; None when all is there."""
+    if not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):
+        return "set OPENAI_API_KEY, or OPENAI_BASE_URL of a server of your own, and OPENAI_MODEL"
+    return None if os.environ.get("OPENAI_MODEL") else "OPENAI_MODEL is not set"
+
+
+def _searched(run: AgentRun) -> bool:
+    return any(message.role == "tool" for message in run.messages)

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from .._util.extras import DISTRIBUTION
 from ..config.settings import Settings, open_store
 from ..errors import AgentRAGError, redact
+from .ask import missing_for_chat
 
 _FOR_DEVELOPERS = ("test", "adapter-test", "bench")
 
@@ -106,9 +107,9 @@ def _program(name: str, purpose: str) -> Finding:
 def _models() -> Iterator[Finding]:
     weights = importlib.util.find_spec("wordllama") is not None
     yield Finding(kind="model", name="local embedding", ok=weights, required=True, detail="wordllama weights, offline")
-    key = bool(os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL"))
-    detail = "configured" if key else "set OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL); ask quotes without it"
-    yield Finding(kind="model", name="chat model", ok=key, detail=detail)
+    missing = missing_for_chat()
+    detail = os.environ.get("OPENAI_MODEL", "") if missing is None else f"{missing}; ask quotes sentences without it"
+    yield Finding(kind="model", name="chat model", ok=missing is None, detail=detail)
 
 
 def _version(name: str) -> str | None:

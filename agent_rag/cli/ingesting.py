@@ -2,25 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..chunkers import AutoChunker
+from ..errors import ConfigurationError
 from ..ingestion import IngestReport, ingest, watch
 from ..knowledge.knowledge_base import KnowledgeBase
-from ..sources import DirectorySource, SourceBase, WebSource, open_source
+from ..parsers import ParserBase, parser_for
+from ..sources import DirectorySource, SourceBase, SourceItem, WebSource, open_source
 from ..sources.base import is_address
 from . import output as console
 
 
 def chunker_of(chunk_size: int | None, overlap: int | None) -> AutoChunker | None:
-    """A chunker with the sizes that were given; None for none, so that a source keeps its own."""
+    """A chunker with the sizes that were given; None for none, so that a source keeps its own.
+
+    Raises: ConfigurationError: the overlap is not smaller than the chunk.
+    """
     if chunk_size is None and overlap is None:
         return None
+    largest = chunk_size if chunk_size is not None else AutoChunker.Parameters().chunk_size
+    if overlap is not None and overlap >= largest:
+        raise ConfigurationError(
+            f"--overlap {overlap} is not smaller than --chunk-size {largest}; chunks would never end"
+        )
     given = {"chunk_size": chunk_size, "overlap": overlap}
     if overlap is None and chunk_size is not None:
         given["overlap"] = min(100, chunk_size // 10)
     return AutoChunker({name: value for name, value in given.items() if value is not None})
+
+
+def parser_options(ocr: bool | str, more: Mapping[str, Any]) -> dict[str, Any]:
+    """What each parser is given that takes it."""
+    if not ocr:
+        return dict(more)
+    from ..parsers import TesseractOCR
+
+    return {"ocr": TesseractOCR(ocr) if isinstance(ocr, str) else TesseractOCR(), **more}
+
+
+def parser_with(options: Mapping[str, Any]) -> Callable[[SourceItem], ParserBase] | None:
+    """How a run chooses parsers; None where nothing is asked of them."""
+    if not options:
+        return None
+
+    def choose(item: SourceItem) -> ParserBase:
+        content = item.path if item.path is not None else item.data
+        return parser_for(item.filename, item.media_type, content, options=options)
+
+    return choose
 
 
 def sources_of(paths: Sequence[str], options: dict[str, Any], *, allow_private: bool) -> list[str | SourceBase]:

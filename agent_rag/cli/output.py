@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from ..documents import DocumentSummary, VectorSearchResult
+from ..documents import Chunk, DocumentSummary, VectorSearchResult
 from ..events import Event, LoadProgress
 from ..middleware.core.citation import location_of, place_text
 
@@ -24,15 +25,18 @@ if TYPE_CHECKING:
 
     from ..embeddings.cached import CacheStats
     from ..ingestion.manage import SourceSummary
-    from ..ingestion.report import IngestReport
+    from ..ingestion.report import FileReport, IngestReport
     from ..stores.copy import CopyReport
     from ..stores.sqlite.maintenance import CheckReport, CompactReport
     from .ask import Answer
     from .doctor import Finding
+    from .overview import BaseStatus
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _STAGES = ("parse", "store")
-_SHOWN_UNCHANGED = 20
+_SHOWN_ROWS = 40
+_SHOWN_NAMES = 5
+_LINE_EVERY_S = 5.0
 
 
 def show_json(value: Any) -> None:
@@ -41,30 +45,50 @@ def show_json(value: Any) -> None:
     sys.stdout.write(json.dumps(plain, ensure_ascii=False, indent=2) + "\n")
 
 
-def show_report(report: IngestReport, *, as_json: bool) -> None:
-    """What was added, replaced, unchanged, skipped, failed, and why."""
+def show_report(report: IngestReport, *, as_json: bool, show_all: bool = False) -> None:
+    """What failed and was skipped, by reason; what changed; the rest as a number."""
     if as_json:
         show_json({**report.model_dump(mode="json"), "counts": report.counts, "ok": report.ok})
         return
-    table = Table("document", "outcome", "chunks", "note")
-    unchanged = report.of("unchanged")
-    hidden = len(unchanged) if len(unchanged) > _SHOWN_UNCHANGED else 0
-    styles = {"failed": "red", "skipped": "yellow", "added": "green", "replaced": "green", "pruned": "magenta"}
-    for file in report.files:
-        if hidden and file.outcome == "unchanged":
-            continue
-        also = [f"also {', '.join(file.also)}"] if file.also else []
-        note = "; ".join([*([file.reason] if file.reason else []), *file.warnings, *also])
-        outcome = _text(file.outcome, style=styles.get(file.outcome, ""))
-        table.add_row(_text(file.document_id), outcome, str(file.chunks or ""), _text(note))
     console = _console()
-    if table.row_count:
+    for outcome, style in (("failed", "red"), ("skipped", "yellow")):
+        _show_reasons(console, outcome, style, [file for file in report.files if file.outcome == outcome], show_all)
+    styles = {"added": "green", "replaced": "green", "pruned": "magenta"}
+    changed = [file for file in report.files if file.outcome in styles]
+    warned = [file for file in changed if file.warnings or file.also]
+    rows = report.files if show_all else changed if len(changed) <= _SHOWN_ROWS else warned[:_SHOWN_ROWS]
+    if rows:
+        table = Table("document", "outcome", "chunks", "note")
+        for file in rows:
+            also = [f"also {', '.join(file.also)}"] if file.also else []
+            note = "; ".join([*([file.reason] if file.reason else []), *file.warnings, *also])
+            state = _text(file.outcome, style=styles.get(file.outcome, ""))
+            table.add_row(_text(file.document_id), state, str(file.chunks or ""), _text(note))
         console.print(table)
-    if hidden:
-        console.print(f"{hidden} unchanged documents not shown")
+    hidden = len(changed) - len(rows)
+    if hidden > 0:
+        console.print(f"{hidden} further documents not shown; --all shows every one", highlight=False)
     for note in report.notes:
         console.print(_text(note))
     console.print(str(report), markup=False, highlight=False)
+
+
+def _show_reasons(console: Console, outcome: str, style: str, files: Sequence[FileReport], show_all: bool) -> None:
+    """One row a reason, with so many files and some of their names."""
+    reasons: dict[str, list[str]] = {}
+    for file in files:
+        reason = (file.reason or "no reason given").replace(file.document_id, "FILE")
+        for name in (file.document_id, file.document_id.rpartition("/")[2]):
+            reason = reason.replace(name, "FILE")
+        reasons.setdefault(reason, []).append(file.document_id)
+    if not reasons:
+        return
+    table = Table(outcome, "why", "documents")
+    for reason, names in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0])):
+        shown = names if show_all else names[:_SHOWN_NAMES]
+        more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+        table.add_row(_text(str(len(names)), style=style), _text(reason), _text(", ".join(shown) + more))
+    console.print(table)
 
 
 def show_results(results: Sequence[VectorSearchResult], *, as_json: bool) -> None:
@@ -96,6 +120,8 @@ def show_answer(answer: Answer, *, as_json: bool) -> None:
         console.print()
     for citation in answer.citations:
         console.print(_text(citation.label), soft_wrap=True)
+    if answer.note:
+        _errors().print(_text(f"note: {answer.note}", style="yellow"), soft_wrap=True)
 
 
 def show_documents(documents: Sequence[DocumentSummary], *, as_json: bool) -> None:
@@ -109,6 +135,53 @@ def show_documents(documents: Sequence[DocumentSummary], *, as_json: bool) -> No
         table.add_row(*map(_text, row))
     console = _console()
     console.print(table if documents else "no documents")
+
+
+def show_chunks(chunks: Sequence[Chunk], *, as_json: bool) -> None:
+    """The text of a document, chunk by chunk."""
+    if as_json:
+        show_json([chunk.model_dump(mode="json", exclude_none=True) for chunk in chunks])
+        return
+    console = _console()
+    for chunk in chunks:
+        place = "".join(f", {name} {place_text(value)}" for name, value in location_of(chunk.metadata).items())
+        path = f" ({' > '.join(chunk.heading_path)})" if chunk.heading_path else ""
+        console.print(_text(f"{chunk.chunk_index}: {chunk.source}{place}{path}", style="bold"), soft_wrap=True)
+        console.print(_text(chunk.text.strip()), soft_wrap=True)
+        console.print()
+
+
+def show_status(bases: Sequence[BaseStatus], *, as_json: bool) -> None:
+    """One row a knowledge base."""
+    if as_json:
+        show_json([base.model_dump(mode="json") for base in bases])
+        return
+    table = Table("name", "documents", "chunks", "skipped", "failed", "model", "store", "note")
+    for base in bases:
+        size = f" ({base.bytes:,} bytes)" if base.bytes is not None else ""
+        counts = (base.documents, base.chunks, base.skipped, base.failed)
+        texts = (base.model or "", base.store + size, base.note)
+        table.add_row(_text(base.name), *(f"{count:,}" for count in counts), *map(_text, texts))
+    _console().print(table if bases else "no knowledge bases")
+
+
+def show_dropped(name: str, chunks: int, *, as_json: bool) -> None:
+    """What is gone."""
+    if as_json:
+        show_json({"dropped": name, "chunks": chunks})
+        return
+    _console().print(_text(f"deleted the knowledge base {name} ({chunks:,} chunks)"))
+
+
+def show_settings(rows: Sequence[tuple[str, Any, str]], *, as_json: bool) -> None:
+    """One row a setting."""
+    if as_json:
+        show_json([{"name": name, "value": value, "from": origin} for name, value, origin in rows])
+        return
+    table = Table("setting", "value", "from")
+    for name, value, origin in rows:
+        table.add_row(_text(name), _text(json.dumps(value, ensure_ascii=False)), _text(origin))
+    _console().print(table if rows else "no configuration file, and no variable is set")
 
 
 def show_sources(sources: Sequence[SourceSummary], *, as_json: bool) -> None:
@@ -208,6 +281,7 @@ def progress_of_load(*, quiet: bool) -> Iterator[Callable[[Event], None]]:
         tasks = {stage: bars.add_task(stage, total=None) for stage in _STAGES}
         finished: dict[tuple[str, str], int] = {}
         totals: dict[str, int] = {}
+        lines = _Lines(quiet)
 
         def on_event(event: Event) -> None:
             if not isinstance(event, LoadProgress):
@@ -217,6 +291,7 @@ def progress_of_load(*, quiet: bool) -> Iterator[Callable[[Event], None]]:
             for stage, task in tasks.items():
                 done = sum(count for (_, name), count in finished.items() if name == stage)
                 bars.update(task, completed=done, total=sum(totals.values()))
+            lines.tell(event)
 
         yield on_event
 
@@ -233,6 +308,29 @@ def _bars(quiet: bool) -> Progress:
     columns = (TextColumn("{task.description:>6}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     shown = sys.stderr.isatty() and not quiet
     return Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True)
+
+
+class _Lines:
+    """Progress without a terminal: a line every few seconds, as for the log of a nightly run."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._on = not quiet and not sys.stderr.isatty()
+        self._last = time.monotonic()
+
+    def tell(self, event: LoadProgress) -> None:
+        now = time.monotonic()
+        if not self._on or now - self._last < _LINE_EVERY_S:
+            return
+        self._last = now
+        left = f", about {event.eta_s:.0f} s to go" if event.eta_s is not None else ""
+        name = f", {event.document_id}" if event.document_id else ""
+        _errors().print(
+            _text(f"{event.source}: {event.stage} {event.done} of {event.total}{left}{name}"), soft_wrap=True
+        )
+
+
+def _errors() -> Console:
+    return Console(stderr=True) if sys.stderr.isatty() else Console(stderr=True, width=10_000, no_color=True)
 
 
 def _text(value: str, style: str = "") -> Text:

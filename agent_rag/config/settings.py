@@ -16,6 +16,7 @@ from ..knowledge.knowledge_base import KnowledgeBase
 from ..stores.base import VectorStoreBase
 from ..stores.uri import store_from_uri
 
+_FILE_SCHEMES = ("sqlite", "qdrant", "milvus", "postgresql+embedded")
 CONFIG_NAME = "agent-rag.toml"
 DEFAULT_STORE = "sqlite:.agent-rag/store.db"
 FORMER_STORE = ".agent-rag/store"
@@ -44,6 +45,18 @@ class KnowledgeBaseSettings(BaseModel):
     metadata_filter: dict[str, str | int | float | bool] | None = None
     include_generated: bool = False
     """`ingest` and `sync` also take what no person wrote; see `DirectorySource`."""
+    chunk_size: int | None = Field(default=None, ge=50)
+    """Characters a chunk, at most."""
+    overlap: int | None = Field(default=None, ge=0)
+    """Characters that neighbouring chunks share; below `chunk_size`."""
+    include: list[str] = Field(default_factory=list)
+    exclude: list[str] = Field(default_factory=list)
+    """Patterns as in .gitignore, for directories."""
+    ocr: bool | str = False
+    """Recognise the text of scanned pages and pictures with Tesseract; a text names its languages, such as
+    ``"eng+deu"``."""
+    parser_options: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """Given to each parser that takes them, such as ``include_comments`` and ``password``."""
     score_threshold: float | None = None
     """Used by `ask`, `search` and MCP where none is given."""
 
@@ -58,6 +71,8 @@ class Settings(BaseModel):
     knowledge_bases: dict[str, KnowledgeBaseSettings] = Field(default_factory=dict)
     folder: Path = Field(default_factory=Path, exclude=True)
     """Folder of the file."""
+    file: Path | None = Field(default=None, exclude=True)
+    """The file; None where there is none."""
 
     def choose(self, name: str | None) -> tuple[str, KnowledgeBaseSettings]:
         """A knowledge base by name; None: the default one.
@@ -91,7 +106,7 @@ def load_settings(path: str | Path | None = None) -> Settings:
             raise ConfigurationError(f"configuration file {file} does not exist")
         return Settings()
     try:
-        return Settings.model_validate({**tomllib.loads(file.read_text("utf-8")), "folder": file.parent})
+        return Settings.model_validate({**tomllib.loads(file.read_text("utf-8")), "folder": file.parent, "file": file})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file} is not valid TOML: {error}") from error
     except ValidationError as error:
@@ -99,18 +114,23 @@ def load_settings(path: str | Path | None = None) -> Settings:
         raise ConfigurationError(f"{file}: {problems}") from error
 
 
-def open_store(settings: KnowledgeBaseSettings, *, folder: Path | None = None) -> VectorStoreBase:
-    """The store of a knowledge base, not yet entered. AGENT_RAG_STORE stands in for the default store."""
+def store_uri(settings: KnowledgeBaseSettings, folder: Path | None = None) -> str:
+    """The URI of a knowledge base's store, which is one text for one place; files are relative to `folder`.
+
+    AGENT_RAG_STORE stands in for the default store.
+    """
     uri = settings.store
-    if "store" not in settings.model_fields_set:
-        uri = os.environ.get("AGENT_RAG_STORE", uri)
+    if "store" not in settings.model_fields_set and (given := os.environ.get("AGENT_RAG_STORE")):
+        return given
     scheme, colon, rest = uri.partition(":")
-    embedded = (
-        colon and scheme in ("sqlite", "qdrant", "milvus", "postgresql+embedded") and not rest.startswith((":", "//"))
-    )
-    if folder is not None and embedded and "store" in settings.model_fields_set:
-        uri = f"{scheme}:{folder / rest}"
-    return store_from_uri(uri)
+    if not colon or scheme not in _FILE_SCHEMES or rest.startswith((":", "//")):
+        return uri
+    return f"{scheme}:{os.path.normpath((folder or Path()) / rest)}"
+
+
+def open_store(settings: KnowledgeBaseSettings, *, folder: Path | None = None) -> VectorStoreBase:
+    """The store of a knowledge base, not yet entered."""
+    return store_from_uri(store_uri(settings, folder))
 
 
 def former_store_note(settings: KnowledgeBaseSettings) -> str | None:

@@ -79,5 +79,5 @@ def _warnings(sections: Sequence[Section]) -> list[str]:
     pages = [str(section.metadata.get("page", "?")) for section in sections if section.metadata.get("needs_ocr")]
     if pages:
         shown = ", ".join(pages[:10]) + ("..." if len(pages) > 10 else "")
-        said.append(f"{len(pages)} page(s) without text need OCR ({shown}); pass a parser with ocr=TesseractOCR()")
+        said.append(f"{len(pages)} page(s) without text need OCR ({shown}): --ocr, or a parser with ocr=TesseractOCR()")
     return said

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .._util.languages import LANGUAGE_BY_EXTENSION, language_of
 from ..errors import UnsupportedFormatError
@@ -23,15 +24,17 @@ ParserFactory = Callable[[], ParserBase]
 
 
 class _Entry(NamedTuple):
-    make: ParserFactory
+    make: Callable[..., ParserBase]
     media_types: tuple[str, ...]
     extensions: tuple[str, ...]
     custom: bool
 
 
 def _shipped(module: str, name: str, media_types: str, extensions: str, **options: object) -> _Entry:
-    def make() -> ParserBase:
-        parser: ParserBase = getattr(importlib.import_module(f".{module}", __package__), name)(**options)
+    def make(given: Mapping[str, Any] | None = None) -> ParserBase:
+        cls = getattr(importlib.import_module(f".{module}", __package__), name)
+        takes = inspect.signature(cls).parameters if given else ()
+        parser: ParserBase = cls(**options, **{key: value for key, value in (given or {}).items() if key in takes})
         return parser
 
     return _Entry(make, tuple(media_types.split()), tuple(extensions.split()), custom=False)
@@ -111,7 +114,13 @@ _lock = threading.Lock()
 _entry_points_loaded = False
 
 
-def parser_for(filename: str | PurePath, media_type: str | None = None, data: bytes | Path | None = None) -> ParserBase:
+def parser_for(
+    filename: str | PurePath,
+    media_type: str | None = None,
+    data: bytes | Path | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+) -> ParserBase:
     """The parser for a file: what its bytes say counts more than `media_type`, and that more than its name.
 
     Text is the exception, since bytes hardly tell Markdown from YAML: there the media type and the name decide, and
@@ -121,6 +130,7 @@ def parser_for(filename: str | PurePath, media_type: str | None = None, data: by
         filename: Name or path; only its ending is used.
         media_type: As declared by a server or an upload; parameters such as ``; charset=...`` are ignored.
         data: The content, or a Path to read it from; None decides by type and name alone.
+        options: Given to a shipped parser that takes them, such as ``{"ocr": TesseractOCR()}``; others ignore them.
 
     Raises: UnsupportedFormatError: names the file, what it seems to be and what can be read.
     """
@@ -134,7 +144,7 @@ def parser_for(filename: str | PurePath, media_type: str | None = None, data: by
     entry = _choose(detected, declared, extension)
     if entry is None:
         raise _unsupported(filename, detected.media_type or declared or extension or "unknown")
-    return entry.make()
+    return entry.make() if entry.custom else entry.make(options)
 
 
 def text_parser_for(filename: str | PurePath) -> ParserBase:

@@ -1,0 +1,89 @@
+"""Commands about agent-rag.toml: init, config show, config schema."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..config.settings import CONFIG_NAME, Settings, load_settings
+from ..errors import redact
+from ..parsers import supported_extensions
+from . import output as console
+from .options import AsJSON, Config
+from .running import guarded, stop
+
+config_app = typer.Typer(name="config", help="Show the configuration and its schema.", no_args_is_help=True)
+
+_TEMPLATE = """# Knowledge bases of this folder; agent-rag config schema describes every entry.
+# default = "{name}"
+
+[knowledge_bases.{name}]
+description = "{description}"          # tells an agent what can be found here
+# store = "sqlite:.agent-rag/store.db"     # or qdrant+http://host:6333, postgresql://..., see docs/stores.md
+# embedding = "local"                      # or openai, ollama:nomic-embed-text, voyage, ...; none: keywords only
+# dimensions = 768                         # of a model whose size is not known
+# chunk_size = 1000
+# overlap = 100
+# include = ["*.md"]
+# exclude = ["drafts/"]
+# ocr = "eng"                              # {scans}
+# score_threshold = 0.3
+"""
+_VARIABLES = (
+    "AGENT_RAG_CONFIG",
+    "AGENT_RAG_STORE",
+    "AGENT_RAG_KNOWLEDGE_BASE",
+    "AGENT_RAG_CACHE",
+    "OPENAI_BASE_URL",
+    "OPENAI_MODEL",
+    "OPENAI_EMBEDDING_MODEL",
+)
+_SECRETS = ("OPENAI_API_KEY", "AGENT_RAG_MCP_TOKEN")
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Folder with the documents.", exists=True, file_okay=False)] = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+) -> None:
+    """Write a commented agent-rag.toml for a folder, and say what to do next."""
+    file = folder / CONFIG_NAME
+    if file.exists() and not force:
+        stop(f"{file} is there already; change it, or pass --force", as_json=False)
+    endings = set(supported_extensions())
+    found = [path for path in folder.rglob("*") if path.suffix.lower() in endings and ".agent-rag" not in path.parts]
+    scans = sum(path.suffix.lower() in (".png", ".jpg", ".jpeg", ".tif", ".tiff") for path in found)
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name).strip("-") or "documents"
+    about = f"Documents in {folder.resolve().name}.".replace('"', "'").replace("\\", "/")
+    note = f"{scans} pictures were found: their text needs this" if scans else "for scanned pages: tesseract is needed"
+    file.write_text(_TEMPLATE.format(name=name, description=about, scans=note), "utf-8")
+    typer.echo(f"wrote {file}; {len(found)} files here can be read")
+    place = "." if folder == Path() else str(folder)
+    typer.echo(f"next: agent-rag ingest {place}{'' if folder == Path() else f' -c {file}'}")
+
+
+@config_app.command("show")
+def show_config(config: Config = None, as_json: AsJSON = False) -> None:
+    """Print the settings that count, and where each came from; secrets are hidden."""
+
+    async def work() -> None:
+        settings = load_settings(config)
+        rows: list[tuple[str, Any, str]] = []
+        for name, base in settings.knowledge_bases.items():
+            for field, value in base.model_dump(mode="json").items():
+                given = field in base.model_fields_set
+                shown = redact(value) if isinstance(value, str) else value
+                rows.append((f"knowledge_bases.{name}.{field}", shown, str(settings.file) if given else "default"))
+        rows += [(name, redact(os.environ[name]), "environment") for name in _VARIABLES if name in os.environ]
+        rows += [(name, "***", "environment") for name in _SECRETS if name in os.environ]
+        console.show_settings(rows, as_json=as_json)
+
+    guarded(work, as_json)
+
+
+@config_app.command("schema")
+def schema() -> None:
+    """Print the JSON schema of agent-rag.toml, for editors."""
+    console.show_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **Settings.model_json_schema()})
