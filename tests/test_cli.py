@@ -418,7 +418,7 @@ def test_init_writes_a_configuration_that_works(files: Path) -> None:
 
     assert len(settings.knowledge_bases) == 1
     assert {document["document_id"] for document in run_json("list")} == {"docs/canteen.txt", "docs/gateway.md"}
-    assert run_json("config", "schema")["properties"]["default"]
+    assert json.loads(run("config", "schema").stdout)["properties"]["default"]
     shown = {row["name"].rpartition(".")[2]: row["from"] for row in run_json("config", "show")}
     assert (shown["description"], shown["store"]) == ("agent-rag.toml", "default")
 
