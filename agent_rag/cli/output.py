@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..stores.sqlite.maintenance import CheckReport, CompactReport
     from .ask import Answer
     from .doctor import Finding
-    from .overview import BaseStatus
+    from .inventory import BaseStatus
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _STAGES = ("parse", "store")
