@@ -95,6 +95,13 @@ def test_terminal_colours_are_no_japanese() -> None:
     assert decode(b"\x1b[31merror\x1b[0m", "x") == "\x1b[31merror\x1b[0m"
 
 
+def test_a_log_in_two_charsets_is_read_line_by_line() -> None:
+    """Each program writes its own; neither spoils the other's lines."""
+    data = "2024 Zürich läuft\n".encode() * 3 + "2024 Köln läuft\n".encode("cp1252") * 3
+
+    assert decode(data, "a.log") == "2024 Zürich läuft\n" * 3 + "2024 Köln läuft\n" * 3
+
+
 def test_nuls_between_texts_are_line_ends() -> None:
     """As `find -print0` writes them: neither Chinese nor one word."""
     assert decode(b"alpha\0beta\0", "x") == "alpha\nbeta\n"

@@ -34,6 +34,8 @@ _USUAL = re.compile(
 )
 _PROSE_SIGNS = re.compile("[\\u3001\\u3002\\uff0c\\uff01\\uff1a\\uff1f\\u3040-\\u30ff\\n ]")
 _SAMPLE = 64 * 1024
+_MOST_OTHERS = 0.8
+"""Share of lines beyond ASCII that are no UTF-8; in one other charset hardly a line is."""
 # Texts of two characters and more, each ended by a NUL, as `find -print0` and /proc write them; wide text has one every
 # second byte.
 _NULS_BETWEEN = re.compile(r"(?:[^\0]{2,}+\0){2,}+[^\0]*\Z")
@@ -100,6 +102,8 @@ def _detect(data: bytes, filename: str, declared: str | None) -> str:
         text = _as_declared(data, declared)
     if text is None:
         text = _mostly_utf8(data)
+    if text is None:
+        text = _line_by_line(data)
     return _guess(data, filename) if text is None else text
 
 
@@ -177,6 +181,22 @@ def _mostly_utf8(data: bytes) -> str | None:
     broken = text.count("\ufffd")
     good = sum(1 for c in text[:_SAMPLE] if c > "\x7f" and c != "\ufffd")
     return text if good > 10 * broken else None
+
+
+def _line_by_line(data: bytes) -> str | None:
+    """A log that programs of two charsets write to: each line in UTF-8 where it is that, else in the other one."""
+    lines = data.split(b"\n")
+    beyond = [line for line in lines if not line.isascii()]
+    others = [line for line in beyond if _strict(line, "utf-8") is None]
+    if len(others) > _MOST_OTHERS * len(beyond) or _is_binary(data[:_SAMPLE].decode("latin-1")):
+        return None
+    codec = guess_charset(_sample(b"\n".join(others)))
+    decoded = (line.decode("utf-8") if _is_utf8(line) else line.decode(codec, "replace") for line in lines)
+    return "\n".join(decoded)
+
+
+def _is_utf8(line: bytes) -> bool:
+    return line.isascii() or _strict(line, "utf-8") is not None
 
 
 def _guess(data: bytes, filename: str) -> str:
