@@ -12,6 +12,7 @@ from ...errors import ParseError
 from ..file import DEFAULT_MAX_FILE_BYTES, FileIsolation
 from ..headings import heading
 from ..web.html import embedded_images, html_to_markdown
+from ..web.inline import fenced
 from ..web.walk import EmbeddedImage
 from .markdown import markdown_headings
 from .plain import DecodingParser, one_section, without_colours
@@ -129,7 +130,7 @@ class _Cell:
         if kind == "heading":  # format 3
             self.kind, source = "markdown", f"{'#' * min(max(_int(cell.get('level')), 1), 6)} {source}"
         if self.kind == "code":
-            parts = [_fenced(source, language)] if source.strip() else []
+            parts = [fenced(source, language)] if source.strip() else []
             outputs = _list(cell.get("outputs")) if include_outputs else []
             self.text = "\n\n".join([*parts, *(text for output in outputs if (text := self._output(_dict(output))))])
             return
@@ -141,7 +142,7 @@ class _Cell:
         kind = output.get("output_type")
         if kind in ("error", "pyerr"):
             trace = _joined(output.get("traceback"), "\n") or f"{output.get('ename')}: {output.get('evalue')}"
-            return _fenced(_plain(trace))
+            return fenced(_plain(trace))
         data = _dict(output.get("data")) or output  # format 3 has the data in the output itself
         self._take_images(data, "")
         if "text/markdown" in data:
@@ -151,7 +152,7 @@ class _Cell:
                 return text
         plain = next((data[name] for name in ("text/plain", "text", "text/latex", "latex") if name in data), "")
         text = _plain(_joined(plain))
-        return _fenced(text) if text.strip() else ""
+        return fenced(text) if text.strip() else ""
 
     def _take_images(self, data: dict[str, Any], alt: str) -> None:
         found = ((kind, data.get(kind, data.get(kind.removeprefix("image/")))) for kind in _IMAGES)
@@ -162,11 +163,6 @@ def _plain(text: str) -> str:
     """Terminal text without colours and without what a progress bar wrote over."""
     text = without_colours(text)
     return (_OVERWRITTEN.sub("", text) if "\r" in text else text).strip("\n").rstrip()
-
-
-def _fenced(text: str, language: str = "") -> str:
-    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`{3,}", text))])
-    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _joined(value: Any, separator: str = "") -> str:

@@ -144,8 +144,9 @@ def _outline(text: str, filename: str, *, recover: bool) -> _Outline | None:
         outline.take(parser.read_events())
         outline.finish()
     except etree.XMLSyntaxError as error:
-        if "<!ENTITY" in text and ("amplification" in str(error) or "ntity" in str(error)):
-            raise ParseError(f"{filename}: its entities expand without bound or are undefined ({error})") from error
+        message = str(error)
+        if "<!ENTITY" in text and "not defined" not in message and ("amplification" in message or "ntity" in message):
+            raise ParseError(f"{filename}: its entities expand without bound ({error})") from error
         if not re.search(r"<[A-Za-z_]", text):
             raise ParseError(f"{filename}: this is no XML ({error})") from error
         return None
