@@ -58,6 +58,11 @@ class Database:
 
     # --- use ---
 
+    @property
+    def is_local(self) -> bool:
+        """Whether readers never wait for a writer."""
+        return self._network is None
+
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection within a transaction, which shows one state from its first statement on."""

@@ -14,8 +14,20 @@ from ..engine.records import existing
 from . import documents, merging
 from .database import Database
 from .documents import Document
+from .prepare import Batch
 from .schema import Collection
 from .writer import Transaction
+
+
+def replace(database: Database, collection: str, batch: Batch) -> int:
+    """Publish documents. Returns the chunks that were there."""
+    with database.writing() as connection:
+        transaction = Transaction(connection)
+        stored = existing(Collection.load(connection, collection), collection)
+        before = transaction.replace(stored, batch)
+        transaction.finish()
+    merge(database, collection)
+    return before
 
 
 def merge(database: Database, name: str) -> None:

@@ -13,7 +13,7 @@ from ...documents import Chunk, ChunkKey
 from ...filters import FilterLike
 from ...filters.plan import plan
 from ...retrieval.lexical import counts, tokenize
-from ..base import Get, Keyword, Nearest, Scored, Step
+from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 from ..engine.driver import best
 from ..engine.records import Rows, query_vector
 from ..rows.inverted import bm25, matching_mask, matching_rows
@@ -30,6 +30,8 @@ from .vectors import VectorBlock
 class _Kept(NamedTuple):
     """One collection in memory; row numbers mean the same in all three."""
 
+    name: str
+    dimensions: int
     rows: CollectionRows
     postings: KeptPostings
     vectors: list[VectorBlock]
@@ -44,6 +46,13 @@ class Reader:
         self._kept: dict[int, _Kept] = {}
         self.lock = threading.Lock()
         """Held while memory catches up."""
+
+    def cost(self, name: str, request: RetrieveRequest) -> int | None:
+        """Numbers that a search goes through; None where memory has first to be filled."""
+        kept = next((kept for kept in self._kept.values() if kept.name == name), None)
+        if kept is None or (request.vectors and not kept.vectors):
+            return None
+        return len(kept.rows) * (len(request.vectors) * kept.dimensions + 64 * len(request.texts))
 
     def snapshot(self, connection: sqlite3.Connection, name: str, *, semantic: bool) -> Snapshot | None:
         """One state of a collection; None where there is none of this name.
@@ -60,7 +69,9 @@ class Reader:
             kept = self._kept.get(collection.c)
             if kept is None or not kept.rows.catch_up(connection, state):
                 self._kept.pop(collection.c, None)
-                kept = _Kept(CollectionRows(connection, collection, state), KeptPostings(), [])
+                kept = _Kept(
+                    name, collection.dimensions, CollectionRows(connection, collection, state), KeptPostings(), []
+                )
                 self._kept[collection.c] = kept
             view = kept.rows.view()
             block = self._block(connection, collection, kept, view) if semantic else None

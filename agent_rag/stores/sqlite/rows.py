@@ -66,6 +66,10 @@ class CollectionRows:
         if (len(self._bases), len(self._numbers)) != (collection.documents, collection.chunks):
             raise documents.totals_differ(collection, len(self._bases), len(self._numbers))
 
+    def __len__(self) -> int:
+        """Rows, dead ones included: what a search costs."""
+        return len(self._numbers)
+
     def catch_up(self, connection: sqlite3.Connection, state: State) -> bool:
         """Take over what others have written since; False where the log does not say it any more, or loading again
         is better."""

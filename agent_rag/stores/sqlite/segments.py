@@ -12,6 +12,7 @@ import sqlite3
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -139,33 +140,19 @@ def joined(parts: Sequence[Postings]) -> Postings:
     )
 
 
-class _Places(dict[str, int]):
-    """Word -> its place among the words met so far."""
-
-    def __missing__(self, word: str) -> int:
-        place = self[word] = len(self)
-        return place
-
-
 def count_tokens(tokens: Sequence[Sequence[str]], places: Sequence[int]) -> Postings:
     """Postings of the tokens of some chunks, with their frequencies.
 
     Args:
         places: Number of each chunk, ascending, from the segment's base.
     """
-    ids = _Places()
     lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
-    total = int(lengths.sum())
-    flat = np.fromiter((ids[token] for some in tokens for token in some), np.int64, total)
-    keys = np.fromiter(map(key_of, ids), np.int64, len(ids))
-    order = np.argsort(keys)
-    ranks = np.empty(len(ids), np.int64)
-    ranks[order] = np.arange(len(ids))
-    pairs = ranks[flat] << 32 | np.repeat(np.array(places, np.int64), lengths)
-    pairs.sort()
-    starts = np.flatnonzero(np.diff(pairs, prepend=-1))
-    pairs, frequencies = pairs[starts], np.diff(starts, append=total)
-    return Postings(keys[order][pairs >> 32], pairs & 0xFFFFFFFF, frequencies)
+    keys = np.fromiter(map(key_of, chain.from_iterable(tokens)), np.int64, int(lengths.sum()))
+    chunks = np.repeat(np.array(places, np.int64), lengths)
+    order = np.argsort(keys, kind="stable")  # the chunks of a key stay in order
+    keys, chunks = keys[order], chunks[order]
+    starts = np.flatnonzero((np.diff(keys, prepend=-1) != 0) | (np.diff(chunks, prepend=-1) != 0))
+    return Postings(keys[starts], chunks[starts], np.diff(starts, append=len(keys)))
 
 
 def collect_numbers(numbers: Iterable[tuple[int, dict[str, float]]]) -> Postings:

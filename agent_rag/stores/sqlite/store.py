@@ -34,6 +34,8 @@ T = TypeVar("T")
 _PAGE_DOCUMENTS = 200
 _DELETED_AT_ONCE = 500
 """Documents that one transaction removes; of more, the WAL would take half as much room again."""
+_QUICK_NUMBERS, _QUICK_CHUNKS = 4_000_000, 32
+"""Compared, and read or written, within a few milliseconds."""
 _GAP_S = 0.002
 """Between two writes of one store, for writers in other processes (without it one waited 184 ms, p95, beside an
 ingest; with it 4 ms)."""
@@ -159,7 +161,7 @@ class SQLiteStore(NativeStoreBase):
                 found = Collection.load(connection, name)
             return None if found is None else found.info()
 
-        return await self._read(read)
+        return await self._read(read, quick=True)
 
     async def list_collections(self) -> list[str]:
         def read(database: Database) -> list[str]:
@@ -178,24 +180,16 @@ class SQLiteStore(NativeStoreBase):
         *,
         scope: str = "",
     ) -> int:
-        info = existing(await self.collection_info(collection), collection)
-
-        def prepare() -> Batch:
-            summaries, prepared = prepare_replace(collection, info.dimensions, documents, records, scope=scope)
-            return prepare_batch(summaries, prepared.records, as_stored(prepared.matrix, info.distance))
-
-        batch = await asyncio.to_thread(prepare)
-
-        def write(database: Database) -> int:
-            with database.writing() as connection:
-                transaction = Transaction(connection)
+        def prepare(database: Database) -> Batch:
+            with database.reading() as connection:
                 stored = existing(Collection.load(connection, collection), collection)
-                before = transaction.replace(stored, batch)
-                transaction.finish()
-            jobs.merge(database, collection)
-            return before
+            summaries, prepared = prepare_replace(collection, stored.dimensions, documents, records, scope=scope)
+            return prepare_batch(summaries, prepared.records, as_stored(prepared.matrix, stored.distance))
 
-        return await self._write(write)
+        if len(records) <= _QUICK_CHUNKS:
+            return await self._write(lambda database: jobs.replace(database, collection, prepare(database)))
+        batch = await self._read(prepare)
+        return await self._write(lambda database: jobs.replace(database, collection, batch))
 
     async def delete_documents(
         self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None
@@ -253,7 +247,8 @@ class SQLiteStore(NativeStoreBase):
                 snapshot = self._reader.snapshot(connection, collection, semantic=bool(request.vectors))
                 return run_steps(request, existing(snapshot, collection).answer)
 
-        return await self._read(read)
+        numbers = self._reader.cost(collection, request)
+        return await self._read(read, quick=numbers is not None and numbers <= _QUICK_NUMBERS)
 
     async def list_documents(
         self,
@@ -295,7 +290,7 @@ class SQLiteStore(NativeStoreBase):
             chosen = [records[key] for key in keys if key in records]
             return [record for record in chosen if jobs.keeps(metadata_filter, record)]
 
-        return await self._read(read)
+        return await self._read(read, quick=len(keys) <= _QUICK_CHUNKS)
 
     async def list_chunks(
         self,
@@ -324,7 +319,7 @@ class SQLiteStore(NativeStoreBase):
                 ]
             return [record for record in records if jobs.keeps(metadata_filter, record)]
 
-        return await self._read(read)
+        return await self._read(read, quick=limit <= _QUICK_CHUNKS)
 
     async def count(self, collection: str, metadata_filter: FilterLike | None = None) -> int:
         def read(database: Database) -> int:
@@ -334,7 +329,7 @@ class SQLiteStore(NativeStoreBase):
                 snapshot = self._reader.snapshot(connection, collection, semantic=False)
                 return existing(snapshot, collection).count(metadata_filter)
 
-        return await self._read(read)
+        return await self._read(read, quick=metadata_filter is None)
 
     async def iterate(
         self, collection: str, metadata_filter: FilterLike | None = None, *, batch_size: int = 500
@@ -392,8 +387,13 @@ class SQLiteStore(NativeStoreBase):
 
     # --- running ---
 
-    async def _read(self, job: Callable[[Database], T]) -> T:
+    async def _read(self, job: Callable[[Database], T], *, quick: bool = False) -> T:
+        """In a thread; what is quick, here, unless memory is catching up: a thread costs .1 ms, and on a busy machine
+        more than the search."""
         database = self._open_database()
+        if quick and database.is_local and not self._reader.lock.locked():
+            await asyncio.sleep(0)  # else one quick call after another would keep the loop
+            return self._used(job, self._open_database())
         return await asyncio.to_thread(self._used, job, database)
 
     async def _write(self, job: Callable[[Database], T]) -> T:
