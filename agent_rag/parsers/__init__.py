@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .images.ocr import OCREngine, OCRText, TesseractOCR
     from .mail.email import EmailParser
     from .mail.msg import MSGParser
+    from .office.legacy import LegacyOfficeParser
     from .office.opendocument import ODPParser, ODTParser
     from .office.powerpoint import PPTParser
     from .office.rtf import RTFParser
@@ -47,6 +48,7 @@ _LAZY = {
     "ImageParser": "images.image",
     "JSONParser": "text.json",
     "LaTeXParser": "text.markup",
+    "LegacyOfficeParser": "office.legacy",
     "MSGParser": "mail.msg",
     "MarkdownParser": "text.markdown",
     "NotebookParser": "text.notebook",
@@ -81,6 +83,7 @@ __all__ = [
     "ImageParser",
     "JSONParser",
     "LaTeXParser",
+    "LegacyOfficeParser",
     "MSGParser",
     "MarkdownParser",
     "NotebookParser",

@@ -73,6 +73,8 @@ _SHIPPED = [
              ".xlsx .xlsm .xltx .xls .xlsb .ods", separate_sheet=True),
     _shipped("office.opendocument", "ODTParser", f"{sniff.ODT} {sniff.ODT}-template", ".odt .ott"),
     _shipped("office.opendocument", "ODPParser", f"{sniff.ODP} {sniff.ODP}-template", ".odp .otp"),
+    _shipped("office.legacy", "LegacyOfficeParser", "application/msword application/vnd.ms-powerpoint",
+             ".doc .dot .ppt .pps .pot"),
     _shipped("office.rtf", "RTFParser", f"{sniff.RTF} text/rtf", ".rtf"),
     _shipped("images.image", "ImageParser", "image/png image/jpeg image/gif image/bmp image/webp image/tiff",
              ".png .jpg .jpeg .gif .bmp .webp .tif .tiff"),
@@ -92,6 +94,7 @@ _OFFICE = (".docx", ".docm", ".dotx", ".pptx", ".pptm", ".ppsx", ".xlsx", ".xlsm
 
 _BINARY = (
     "application/pdf",
+    "application/msword",
     sniff.DOCX,
     sniff.PPTX,
     sniff.XLSX,

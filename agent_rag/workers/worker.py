@@ -164,7 +164,8 @@ def _limit_memory(memory_mb: int) -> None:
 
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = pages * resource.getpagesize() + memory_mb * _MIB
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, most))  # a program that a parser starts sets a limit of its own
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     except (ImportError, OSError, ValueError):
         return  # not Linux: the parent's time limit and the platform's own memory handling remain

@@ -106,8 +106,7 @@ def test_a_path_is_sniffed_without_reading_it_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "kind"),
     [
-        ("a.doc", _ole("WordDocument"), "application/msword"),
-        ("a.ppt", _ole("PowerPoint Document"), "application/vnd.ms-powerpoint"),
+        ("a.vsd", _ole("VisioDocument"), "application/x-ole-storage"),
         ("a.mp4", b"\0\0\0\x18ftypisom" + b"\0" * 100, "video/mp4"),
         ("a.zip", b"PK\x05\x06" + b"\0" * 18, "application/zip"),
         ("a.exe", bytes(range(256)) * 4, "application/octet-stream"),
