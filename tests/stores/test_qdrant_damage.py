@@ -186,6 +186,20 @@ async def test_chunks_that_lost_their_document_are_not_deleted(tmp_path: Path) -
             await store.count("c")
 
 
+async def test_a_point_that_lost_its_payload_is_named(tmp_path: Path) -> None:
+    """Its chunk cannot be read, and is not left out; the others can."""
+    await fill(tmp_path, "c")
+    async with QdrantStore(path=tmp_path) as store:
+        await store.count("c")
+        shard, _ = store._engine._shards["c"]  # type: ignore[attr-defined]
+        (number,) = (number for number, name in shard.table.names.items() if name == ("", "d3"))
+        shard.update(shard.edge.UpdateOperation.clear_payload([number << 24]))
+
+        with pytest.raises(errors.StoreDamagedError, match="a point lacks what was written"):
+            await store.list_chunks("c", "d3")
+        assert len(await store.list_chunks("c", "d4")) == 1
+
+
 # --- room ---
 
 

@@ -8,6 +8,7 @@ opening removes the version that was being written and those that a head says it
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import uuid
@@ -16,6 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from pydantic import ValidationError
 
 from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
 from ...errors import ConfigurationError, StoreDamagedError
@@ -122,8 +125,9 @@ class Shard:
         self._indexed_fields = set(self.engine.info().payload_schema)
         replaced = set()
         for record in self._scroll(self.edge.Filter(must=[self._is_head]), ["s", "d", BEFORE, *Head.FIELDS]):
-            self.table.put((record.payload["s"], record.payload["d"]), Head.of_payload(record.payload))
-            replaced.add(record.payload.get(BEFORE))
+            with self._written():
+                self.table.put((record.payload["s"], record.payload["d"]), Head.of_payload(record.payload))
+                replaced.add(record.payload.get(BEFORE))
         if self.info.chunk_count is None:
             self._clear_up(replaced)
             return
@@ -156,6 +160,14 @@ class Shard:
         """Drop the points of a version that no head names."""
         wanted = self.edge.FieldCondition(NUMBER, match=self.edge.MatchValue(number))
         self.update(self.edge.UpdateOperation.delete_points_by_filter(self.edge.Filter(must=[wanted])))
+
+    @contextlib.contextmanager
+    def _written(self) -> Iterator[None]:
+        """A point that is read has what was written to it."""
+        try:
+            yield
+        except (KeyError, TypeError, ValidationError) as error:
+            raise self._damaged(f"a point lacks what was written to it ({type(error).__name__})") from error
 
     def _damaged(self, what: str) -> StoreDamagedError:
         return StoreDamagedError(
@@ -304,7 +316,8 @@ class Shard:
     def chunks(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Chunk]:
         points = {point: key for key in keys if (point := self.table.point_id(key)) is not None}
         records = self.engine.retrieve(list(points), [CHUNK], False)
-        return {points[record.id]: parse_chunk(record.payload[CHUNK]) for record in records}
+        with self._written():
+            return {points[record.id]: parse_chunk(record.payload[CHUNK]) for record in records}
 
     def fetch(
         self, keys: Sequence[ChunkKey], metadata_filter: FilterLike | None, with_vectors: bool
@@ -313,8 +326,10 @@ class Shard:
         with_vector = [DENSE] if with_vectors and self.info.dimensions else False
         found: dict[ChunkKey, VectorRecord] = {}
         for record in self.engine.retrieve(list(points), [CHUNK], with_vector):
-            key, chunk = points[record.id], parse_chunk(record.payload[CHUNK])
-            vector = record.vector[DENSE] if with_vector else []
+            key = points[record.id]
+            with self._written():
+                chunk = parse_chunk(record.payload[CHUNK])
+                vector = record.vector[DENSE] if with_vector else []
             if matches(metadata_filter, chunk.metadata):
                 found[key] = VectorRecord(vector=vector, document_id=key.document_id, chunk=chunk, scope=key.scope)
         return [found[key] for key in keys if key in found]
@@ -346,7 +361,8 @@ class Shard:
             conditions.append(self.edge.HasIdCondition(heads))
         condition = self.condition(metadata_filter, conditions)
         records = self._scroll(condition, [SUMMARY])
-        found = [_summary(record) for record in records]
+        with self._written():
+            found = [_summary(record) for record in records]
         return sorted(found, key=lambda summary: (summary.scope, summary.document_id))
 
     def names_matching(self, names: Sequence[Name], metadata_filter: FilterLike | None) -> list[Name]:
@@ -354,7 +370,8 @@ class Shard:
         if plan(metadata_filter) is None or not names:
             return list(names)
         heads = self.engine.retrieve([head_id(name) for name in names], [SUMMARY], False)
-        summaries = [_summary(record) for record in heads]
+        with self._written():
+            summaries = [_summary(record) for record in heads]
         kept = {(item.scope, item.document_id) for item in summaries if matches(metadata_filter, item.metadata)}
         return [name for name in names if name in kept]
 
