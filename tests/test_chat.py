@@ -195,3 +195,24 @@ async def test_functions_and_invokable_models_become_chat_models() -> None:
     assert (await as_chat_model(Invokable())([user("hello")])).text == "user:hello"
     model = ScriptedChatModel("x")
     assert as_chat_model(model) is model
+
+
+async def test_rankings_and_queries_are_bounded() -> None:
+    """A model that talks on costs at most max_tokens; where the server knows the newer name only, that one is used."""
+    from agent_rag.retrieval import LLMQueryRewriter, LLMReranker
+    from agent_rag.testing.knowledge import hit
+
+    def respond(path: str, body: Any) -> Any:
+        if "max_tokens" in body and body["model"] == "thinking":
+            return 400, {"error": {"message": "max_tokens is not supported, use max_completion_tokens"}}
+        return {"choices": [{"message": {"role": "assistant", "content": '{"ids": ["c1"], "queries": ["q"]}'}}]}
+
+    with HTTPStub(respond) as server:
+        for name in ("plain", "thinking"):
+            model = OpenAIChatModel(name, base_url=server.url, max_attempts=1)
+            assert not (await LLMReranker(model, max_tokens=7).rerank("q", [hit("text")])).degraded
+            assert await LLMQueryRewriter(model, max_tokens=9)("q", []) == ["q"]
+            await model.aclose()
+
+    bounds = [(body.get("max_tokens"), body.get("max_completion_tokens")) for body in server.bodies]
+    assert bounds == [(7, None), (9, None), (7, None), (None, 7), (9, None), (None, 9)]

@@ -76,7 +76,8 @@ class ChatReply(BaseModel):
 
 
 class ChatModel(Protocol):
-    """Anything that answers messages. A class attribute ``supports_images = True`` says that it takes images."""
+    """Anything that answers messages. A class attribute ``supports_images = True`` says that it takes images; one whose
+    call also has ``max_tokens`` is given a bound for rankings and rewritten queries."""
 
     async def __call__(self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = ()) -> ChatReply:
         """Answer `messages`, oldest first.
@@ -114,12 +115,25 @@ def as_chat_model(model: Any) -> ChatModel:
     )
 
 
-async def ask(model: ChatModel, messages: Sequence[ChatMessage], schema: Mapping[str, Any]) -> str:
-    """The model's answer as text, following the JSON `schema` where the model has a ``structured`` method."""
-    structured = getattr(model, "structured", None)
+async def ask(
+    model: ChatModel, messages: Sequence[ChatMessage], schema: Mapping[str, Any], *, max_tokens: int | None = None
+) -> str:
+    """The model's answer as text, following the JSON `schema` where the model has a ``structured`` method, of at most
+    `max_tokens` where it takes such a bound."""
+    structured: Callable[..., Awaitable[Any]] | None = getattr(model, "structured", None)
+    call: Callable[..., Awaitable[Any]] = structured or model
+    bound = {"max_tokens": max_tokens} if max_tokens is not None and _takes(call, "max_tokens") else {}
     if structured is not None:
-        return str(await structured(messages, schema))
-    return (await model(messages)).text
+        return str(await structured(messages, schema, **bound))
+    reply: ChatReply = await call(messages, **bound)
+    return reply.text
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def read_json(text: str) -> Iterator[Any]:

@@ -62,15 +62,19 @@ class OpenAIChatModel:
     def __repr__(self) -> str:
         return f"OpenAIChatModel({self.model!r}, base_url={self._http.base_url!r})"
 
-    async def __call__(self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = ()) -> ChatReply:
-        body = self._body(messages)
+    async def __call__(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_tokens: int | None = None
+    ) -> ChatReply:
+        body = self._body(messages, max_tokens)
         if tools:
             body["tools"] = [{"type": "function", "function": tool.model_dump()} for tool in tools]
         return _reply(await self._post(body))
 
-    async def structured(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any]) -> str:
+    async def structured(
+        self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], *, max_tokens: int | None = None
+    ) -> str:
         """Text that follows the JSON `schema` where the server can; read it tolerantly (`read_json`)."""
-        body = self._body(messages)
+        body = self._body(messages, max_tokens)
         if self._takes_schema:
             body["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
         try:
@@ -79,7 +83,7 @@ class OpenAIChatModel:
             if not self._takes_schema or "response_format" not in str(error):
                 raise
         self._takes_schema = False
-        return await self.structured(messages, schema)
+        return await self.structured(messages, schema, max_tokens=max_tokens)
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
@@ -93,14 +97,19 @@ class OpenAIChatModel:
     ) -> None:
         await self.aclose()
 
-    def _body(self, messages: Sequence[ChatMessage]) -> dict[str, Any]:
+    def _body(self, messages: Sequence[ChatMessage], max_tokens: int | None) -> dict[str, Any]:
         wire = [_wire(message, images=self.supports_images) for message in messages]
-        return {"model": self.model, "messages": wire, **self._options}
+        bound = {} if max_tokens is None or "max_completion_tokens" in self._options else {"max_tokens": max_tokens}
+        return {"model": self.model, "messages": wire, **bound, **self._options}
 
-    async def _post(self, body: Mapping[str, Any]) -> Any:
+    async def _post(self, body: dict[str, Any]) -> Any:
         try:
             return await self._http.post("/chat/completions", body)
         except HTTPFailure as failure:
+            if failure.status == 400 and "max_tokens" in body and "max_completion_tokens" in str(failure):
+                # OpenAI's reasoning models know the newer name only.
+                newer = {name: value for name, value in body.items() if name != "max_tokens"}
+                return await self._post({**newer, "max_completion_tokens": body["max_tokens"]})
             if failure.timed_out:
                 raise ChatTimeoutError(f"{failure}; raise timeout_s or check base_url") from failure
             cure = "; check api_key or OPENAI_API_KEY" if failure.status in (401, 403) else ""

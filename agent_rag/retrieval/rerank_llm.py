@@ -54,6 +54,7 @@ class LLMReranker(RerankerBase):
         prompt: str = DEFAULT_PROMPT,
         timeout_s: float | None = 30.0,
         max_candidate_characters: int = 2_000,
+        max_tokens: int | None = 1_024,
     ) -> None:
         """
         Args:
@@ -62,6 +63,7 @@ class LLMReranker(RerankerBase):
             prompt: Instruction with ``{query}`` and perhaps ``{top_k}``; the candidates follow it. Other braces are
                 plain text.
             max_candidate_characters: The input budget for each candidate.
+            max_tokens: Most tokens of the answer, where the model takes such a bound; raise it for models that think.
 
         Raises: ConfigurationError: `model` is no chat model. ValueError: `prompt` has no ``{query}``.
         """
@@ -71,6 +73,7 @@ class LLMReranker(RerankerBase):
         self._prompt = check_prompt(prompt)
         self.timeout_s = timeout_s
         self.max_candidate_characters = max_candidate_characters
+        self._max_tokens = max_tokens
 
     def readable(self, result: VectorSearchResult) -> bool:
         return super().readable(result) or (self._images and isinstance(result.chunk.content, DataBlock))
@@ -80,7 +83,7 @@ class LLMReranker(RerankerBase):
         if self._structured_model is not None:
             return read_ranking(await self._ask_structured(message), len(candidates))
         assert self._model is not None
-        return read_ranking(await ask(self._model, [message], _SCHEMA), len(candidates))
+        return read_ranking(await ask(self._model, [message], _SCHEMA, max_tokens=self._max_tokens), len(candidates))
 
     async def _ask_structured(self, message: ChatMessage) -> Any:
         answer = self._structured_model.generate_structured_output([message], RankedIds)  # type: ignore[union-attr]

@@ -66,6 +66,7 @@ class LLMQueryRewriter:
         max_queries: int = 1,
         max_message_characters: int = 1_000,
         prompt: str = DEFAULT_REWRITE_PROMPT,
+        max_tokens: int | None = 512,
     ) -> None:
         """
         Args:
@@ -74,6 +75,7 @@ class LLMQueryRewriter:
             max_queries: Queries it may write; their hits are merged by rank.
             max_message_characters: A longer message is cut.
             prompt: With ``{conversation}`` and perhaps ``{count}``.
+            max_tokens: Most tokens of the answer, where the model takes such a bound; raise it for models that think.
         """
         if "{conversation}" not in prompt:
             raise ConfigurationError("the rewrite prompt has no {conversation}; put it where the messages belong")
@@ -84,6 +86,7 @@ class LLMQueryRewriter:
         self._max_queries = max_queries
         self._max_characters = max_message_characters
         self._prompt = prompt
+        self._max_tokens = max_tokens
 
     async def __call__(self, query: str, history: Sequence[ChatMessage]) -> list[str]:
         """Raises: ChatError: the model failed or wrote no query."""
@@ -92,7 +95,9 @@ class LLMQueryRewriter:
         conversation = "\n".join([*lines, f"last message: {query[: self._max_characters]}"])
         count = "one query" if self._max_queries == 1 else f"at most {self._max_queries} queries"
         prompt = self._prompt.replace("{count}", count).replace("{conversation}", conversation)
-        queries = _queries(await ask(self._model, [user(prompt)], _SCHEMA))[: self._max_queries]
+        queries = _queries(await ask(self._model, [user(prompt)], _SCHEMA, max_tokens=self._max_tokens))[
+            : self._max_queries
+        ]
         if not queries:
             raise ChatError("the model wrote no query")
         return queries

@@ -29,6 +29,8 @@ Gate = Callable[[str], bool | Awaitable[bool]]
 
 _REWRITE_SHARE = 0.4
 _SEARCH_SHARE = 0.7
+# Of what the search has left: a hint or an answer is still to be written from the order of the search.
+_RERANK_SHARE = 0.9
 
 
 class StageError(Exception):
@@ -191,7 +193,7 @@ class Pipeline:
         self, reranker: RerankerBase, query: str, found: Found, wanted: int, deadline: Deadline
     ) -> list[VectorSearchResult]:
         try:
-            async with asyncio.timeout(deadline.left()):
+            async with asyncio.timeout(deadline.left(_RERANK_SHARE)):
                 answer = await reranker.rerank(query, found.hits, top_n=wanted)
             reason = answer.reason or "failed" if answer.degraded else None
             hits = answer.results
