@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -274,3 +275,30 @@ async def test_text_goes_out_as_a_string() -> None:
         assert_text_went_out(server)
     assert "FACT(more)" in state["messages"][-1].text
     assert [citation.number for citation in citations(state)] == [1, 2]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a POSIX system")
+def test_a_forked_child_answers() -> None:
+    """MW06: the parent has called `invoke`, forks, and the child calls it too."""
+    code = """
+import os, sys, warnings
+warnings.simplefilter("ignore")
+from tests.adapters.test_langchain import *
+model = ScriptedChatModel(call(query="parent"), "one", call(query="child"), "two")
+agent = agent_of(model, static(FactBase()), agentic(FactBase("faq"), timeout_s=2))
+
+def ask(session):
+    return agent.invoke({"messages": [HumanMessage("hello")]}, config(session))["messages"]
+
+print("FACT(parent)" in ask("a")[-2].text, flush=True)
+child = os.fork()
+if child == 0:
+    print("FACT(child)" in ask("b")[-2].text, flush=True)
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    root = Path(__file__).resolve().parents[2]
+
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=root)
+
+    assert (result.returncode, result.stdout) == (0, "True\nTrue\n"), result.stderr

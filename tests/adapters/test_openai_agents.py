@@ -19,6 +19,7 @@ from agents import (
     Agent,
     FunctionTool,
     ModelResponse,
+    OpenAIChatCompletionsModel,
     RunConfig,
     Runner,
     RunState,
@@ -31,6 +32,7 @@ from agents.models.interface import Model
 from agents.run import CallModelData, ModelInputData
 from agents.stream_events import StreamEvent
 from agents.usage import Usage
+from openai import AsyncOpenAI
 from openai.types.responses import (
     Response,
     ResponseCompletedEvent,
@@ -51,6 +53,8 @@ from agent_rag.testing.adapter_contract.base import images, tool_text
 from agent_rag.testing.chat import call, spoken
 from agent_rag.testing.knowledge import PIXEL, hit
 from tests.shared import ROOT
+
+from .wire import assert_text_went_out, text_only_server
 
 set_tracing_disabled(True)
 
@@ -489,3 +493,27 @@ def test_the_example_runs() -> None:
     assert result.stdout.startswith("hint: ['warranty.md']\n")
     assert "[2] conditions.md" in result.stdout
     assert result.stdout.endswith("stored items: ['user', 'function_call', 'function_call_output', 'assistant']\n")
+
+
+async def test_text_goes_out_as_a_string() -> None:
+    """MW04: to an OpenAI-compatible server that refuses lists of parts."""
+    with text_only_server() as server:
+        client = AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0)
+        plain = Agent("a", model=OpenAIChatCompletionsModel("m", client))
+
+        result = await Runner.run(attach(plain, static(FactBase()), agentic(FactBase("faq"))), "hello")
+        await client.close()
+
+        assert_text_went_out(server)
+    assert [citation.number for citation in citations(result)] == [1, 2]
+
+
+async def test_an_attached_agent_is_an_agent() -> None:
+    """It is handed over to, keeps its name, and can be a tool."""
+    agent = attach(Agent("clerk", handoff_description="Knows."), agentic(FactBase()))
+
+    assert isinstance(agent, Agent)
+    assert (agent.name, agent.handoff_description) == ("clerk", "Knows.")
+    assert [tool.name for tool in agent.tools] == ["search_knowledge"]
+    assert agent.as_tool("clerk", "Knows.").name == "clerk"
+    assert isinstance(Agent("a", handoffs=[agent]).handoffs[0], Agent)
