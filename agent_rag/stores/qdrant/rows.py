@@ -340,7 +340,9 @@ def _chunk_point(version: NewVersion, row: NewRow, average_length: float) -> mod
         counted = Counter(row.terms)
         ids, frequencies = np.array(list(counted), np.uint32), np.array(list(counted.values()), np.uint32)
         base = K1 * (1 - B + B * len(row.terms) / average_length)
-        vector[SPARSE] = models.SparseVector(indices=ids.tolist(), values=(frequencies / (frequencies + base)).tolist())
+        # Five digits choose candidates, whose scores are computed from the frequencies.
+        weights = np.round(frequencies / (frequencies + base), 5).tolist()
+        vector[SPARSE] = models.SparseVector(indices=ids.tolist(), values=weights)
         payload[TERMS] = ids.tolist()
         payload[FREQUENCIES] = base64.b64encode(ids.tobytes() + frequencies.tobytes()).decode()
     return models.PointStruct(id=_point_id(RowId(version.version, row.index)), vector=vector, payload=payload)
