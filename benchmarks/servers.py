@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from _common import commit, write_result
+from _common import write_result
 
 from agent_rag.content import TextBlock
 from agent_rag.documents import Chunk, DocumentSummary, VectorRecord
@@ -27,6 +27,7 @@ from agent_rag.stores.native import NativeStoreBase
 from tests.stores.servers import elasticsearch, qdrant
 
 DIMENSIONS, CHARACTERS, BATCH, CHUNKS_PER_DOCUMENT = 384, 800, 1_000, 20
+PACKAGES = ("qdrant-client", "elasticsearch", "langchain-qdrant", "langchain-elasticsearch")
 WORDS = [f"w{number:x}" for number in range(20_000)]
 Way = Callable[[], Awaitable[Any]]
 
@@ -334,8 +335,8 @@ def main() -> None:
     results = {engine: asyncio.run(runs[engine](data, options.turns)) for engine in options.engines}
     for engine, result in results.items():
         print(engine, result)
-    about = {"commit": commit(), "chunks": options.chunks, "dimensions": DIMENSIONS, "turns": options.turns}
-    write_result("servers", {"about": about, **results})
+    measured_on = {"chunks": options.chunks, "dimensions": DIMENSIONS, "turns": options.turns}
+    write_result("servers", {"data": measured_on, **results}, packages=PACKAGES)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,12 @@ def alone() -> Iterator[Server]:
         yield servers[0]
 
 
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[list[Server]]:
+    with elasticsearch(nodes=3) as servers:
+        yield servers
+
+
 class ElasticsearchContract(StoreContract):
     """The whole contract."""
 
@@ -69,11 +75,6 @@ class TestNodes(StoreCore, StoreReplace, StoreKeyword):
 
     persistent = True
     shared = True
-
-    @pytest.fixture(scope="class")
-    def nodes(self) -> Iterator[list[Server]]:
-        with elasticsearch(nodes=3) as servers:
-            yield servers
 
     @pytest.fixture
     def make_store(self, nodes: list[Server]) -> MakeStore:

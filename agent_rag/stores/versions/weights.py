@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from typing import Any
@@ -64,8 +65,9 @@ class Weights:
             if not unknown or not totals.indexed:
                 break
             before, unnamed = self._sums, self._unnamed
-            counted = await self._primitives.document_frequencies(unknown, without=unnamed)
-            sums = await self._primitives.totals()
+            counted, sums = await asyncio.gather(
+                self._primitives.document_frequencies(unknown, without=unnamed), self._primitives.totals()
+            )
             if sums == before == self._sums:
                 self._frequency |= counted
                 break
