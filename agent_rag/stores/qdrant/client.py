@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import grpc
@@ -19,6 +19,9 @@ from ..engine.payload import TOKENS
 from ..engine.records import closed_store, unknown_collection
 
 T = TypeVar("T")
+
+_NOT_READY = b"0 of 0 read operations failed"
+_READY_ATTEMPTS, _READY_PAUSE_S = 50, 0.2
 
 NUMBERS = "m"
 """The numbers that filters compare, as pairs ``{"k": field, "v": number}``."""
@@ -175,6 +178,21 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
     finally:
         loop.close()
+
+
+async def when_ready(read: Callable[[], Awaitable[T]]) -> T:
+    """Run a read, again for some seconds while the shards of a new collection of a cluster are not there yet."""
+    for _ in range(_READY_ATTEMPTS):
+        try:
+            return await read()
+        except UnexpectedResponse as error:
+            if _NOT_READY not in error.content:
+                raise
+        except grpc.RpcError as error:
+            if _NOT_READY.decode() not in str(error.details()):
+                raise
+        await asyncio.sleep(_READY_PAUSE_S)
+    return await read()
 
 
 class ServerDialect:

@@ -12,6 +12,7 @@ import hashlib
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ from ..versions.protocol import (
     head_of,
 )
 from ..versions.stored_info import StoredInfo
-from .client import NUMBERS, ServerDialect, any_of, equals
+from .client import NUMBERS, ServerDialect, any_of, equals, when_ready
 from .schema import DENSE, SPARSE, score_of
 
 VERSION, INDEX, TERMS, FREQUENCIES = "g", "i", "w", "f"
@@ -163,8 +164,9 @@ class Rows:
             if not isinstance(question, Among) or question.rows
         }
         while asked:
-            found = await self._client.query_batch_points(
-                self._name, [one.request() for one in asked.values()], consistency=self._consistency
+            requests = [one.request() for one in asked.values()]
+            found = await when_ready(
+                partial(self._client.query_batch_points, self._name, requests, consistency=self._consistency)
             )
             for (place, one), answer in zip(list(asked.items()), found, strict=True):
                 if one.is_enough(answer.points):
@@ -179,7 +181,7 @@ class Rows:
 
         async def count(term: int) -> int:
             where = models.Filter(must=[equals(TERMS, term)], must_not=rest)
-            return (await self._client.count(self._name, where, exact=True)).count
+            return (await when_ready(partial(self._client.count, self._name, where, exact=True))).count
 
         return dict(zip(terms, await side_by_side(map(count, terms), _COUNTS), strict=True))
 
@@ -207,25 +209,23 @@ class Rows:
         found: list[Head] = []
         offset = None
         while True:
-            page, offset = await self._client.scroll(
-                self._name, where, limit=_PAGE, offset=offset, with_payload=[BODY], consistency=self._consistency
-            )
+            read = partial(self._client.scroll, self._name, where, limit=_PAGE, offset=offset, with_payload=[BODY])
+            page, offset = await when_ready(partial(read, consistency=self._consistency))
             found += [Head.of_body((one.payload or {})[BODY]) for one in page]
             if offset is None:
                 return found
 
     async def _retrieve(self, ids: Sequence[str], payload: list[str], vectors: Any = False) -> list[Any]:
+        read = partial(self._client.retrieve, self._name, with_payload=payload, with_vectors=vectors)
         pages = [
-            self._client.retrieve(
-                self._name, list(part), with_payload=payload, with_vectors=vectors, consistency=self._consistency
-            )
-            for part in slices(ids, _PAGE)
+            when_ready(partial(read, ids=list(part), consistency=self._consistency)) for part in slices(ids, _PAGE)
         ]
         return [one for page in await asyncio.gather(*pages) for one in page]
 
     async def _facet(self, field: str, where: models.Filter | None = None) -> dict[str, int]:
         # Never with a consistency: server 1.19.0 then adds up what several copies answer (72 for 60 chunks).
-        answer = await self._client.facet(self._name, field, facet_filter=where, limit=_VALUES, exact=True)
+        read = partial(self._client.facet, self._name, field, facet_filter=where, limit=_VALUES, exact=True)
+        answer = await when_ready(read)
         return {str(hit.value): hit.count for hit in answer.hits}
 
     async def _delete(self, *must: models.Condition) -> None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import time
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 from packaging.version import InvalidVersion, Version
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from ...errors import CollectionNotFoundError, ConfigurationError, StoreError
+from ...errors import CollectionNotFoundError, ConfigurationError
 from ..versions.engine import LAYOUT
 from ..versions.groups import side_by_side
 from ..versions.stored_info import StoredInfo
-from .client import Connection, RemoteOptions
+from .client import Connection, RemoteOptions, when_ready
 from .rows import INDEXES, TERMS, Rows
 from .schema import DENSE, SPARSE
 
@@ -44,8 +43,6 @@ class QdrantServer:
     def __init__(self, owner: object, options: RemoteOptions) -> None:
         self._connection = Connection(owner, options)
         self._options = options
-        self._ready: set[str] = set()
-        """Collections that have answered."""
         self._version = ""
 
     @property
@@ -54,7 +51,6 @@ class QdrantServer:
 
     async def open(self) -> None:
         """Raises: StoreUnavailableError. ConfigurationError: the server is too old."""
-        self._ready = set()
         self._connection.open()
         try:
             await self.run(self._check_version())
@@ -98,7 +94,7 @@ class QdrantServer:
             )
 
     async def complete(self, name: str) -> None:
-        described = await self._client.get_collection(name)
+        described = await when_ready(partial(self._client.get_collection, name))
         sparse = described.config.params.sparse_vectors or {}
         for field, schema in INDEXES.items():
             if field not in described.payload_schema and (field != TERMS or SPARSE in sparse):
@@ -111,8 +107,6 @@ class QdrantServer:
             return None
         if isinstance(found, str):
             raise CollectionNotFoundError(found)
-        if name not in self._ready:
-            await self._wait(name)
         return found
 
     async def set_fingerprint(self, info: StoredInfo, fingerprint: str) -> None:
@@ -123,7 +117,6 @@ class QdrantServer:
     async def drop(self, name: str) -> None:
         if await self.info(name) is not None:
             await self._client.delete_collection(name)
-        self._ready.discard(name)
 
     async def names(self) -> list[str]:
         answer = await self._client.get_collections()
@@ -156,31 +149,13 @@ class QdrantServer:
         """None: there is no such collection. A text: why it is none of ours."""
         try:
             with self.errors(name):
-                answer = await self._client.get_collection(name)
+                answer = await when_ready(partial(self._client.get_collection, name))
         except CollectionNotFoundError:
-            self._ready.discard(name)
             return None
         stored = (answer.config.metadata or {}).get(_OURS)
         if stored is None:
             return f"collection {name!r} on this Qdrant server belongs to another program; use another name"
         return StoredInfo.model_validate(stored)
-
-    async def _wait(self, name: str) -> None:
-        """A cluster answers 500 for a moment after it made a collection."""
-        until = time.monotonic() + self._options.timeout_s
-        while True:
-            try:
-                with self.errors(name):
-                    await self._client.count(name, exact=True)
-            except CollectionNotFoundError:
-                return
-            except StoreError:
-                if time.monotonic() > until:
-                    raise
-                await asyncio.sleep(0.1)
-            else:
-                self._ready.add(name)
-                return
 
 
 def _metadata(info: StoredInfo) -> dict[str, Any]:
