@@ -211,6 +211,7 @@ def _covering(blocks: list[Block], start: int, end: int, text: str) -> list[Bloc
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
+    # Shared by all threads: pure Python, and what a call changes is in a state of its own.
     parser = MarkdownIt("commonmark").enable("table")
     # Only the block structure is needed; inline parsing would take most of the time.
     parser.core.ruler.enableOnly(["block"])

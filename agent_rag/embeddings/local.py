@@ -75,6 +75,7 @@ def _load() -> tuple[Any, Matrix]:
             from tokenizers import Tokenizer
 
             folder = _weights_folder()
+            # Shared by all threads: encoding only reads it. Padding and truncation, which write to it, are set once.
             tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
             tokenizer.no_padding()
             tokenizer.no_truncation()

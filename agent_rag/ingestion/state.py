@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 from ..sources import SourceItem
 
-PIPELINE_VERSION = 2
+PIPELINE_VERSION = 3
 """Raised when the same file, parser and chunker would give other documents."""
 
 Status = Literal["stored", "skipped", "failed"]
