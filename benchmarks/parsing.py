@@ -94,7 +94,7 @@ def main() -> None:
     _show(rows, summary)
     if arguments.kinds != list(KINDS) or arguments.without:
         return  # the result file holds all
-    packages = ("agent-rag-middleware", "pypdf", "pypdfium2", "python-docx", "python-pptx", "openpyxl", "lxml")
+    packages = ("agent-rag-middleware", "pypdf", "pypdfium2", "openpyxl", "lxml")
     write_result(
         "parsing",
         {"summary": summary, "files": rows, "competitors": COMPETITORS, "manuals": MANUALS},
