@@ -21,7 +21,7 @@ from .naming import Stored, path_of
 from .options import RunOptions
 from .plan import Listed, Plan, Task, make_plan
 from .progress import Progress
-from .report import FileReport, IngestReport
+from .report import Estimate, FileReport, IngestReport
 from .reuse import Reuse
 from .state import FileState, Pipeline
 from .transforms import CleanText, TransformBase, fingerprint_of_all
@@ -35,7 +35,7 @@ class IngestRun:
     def __init__(self, kb: KnowledgeBase, options: RunOptions, pool: ParserPool) -> None:
         self.kb = kb
         self.options = options
-        self.report = IngestReport(dry_run=options.dry_run)
+        self.report = IngestReport(dry_run=options.dry_run, estimate=Estimate() if options.dry_run else None)
         self.progress = Progress(options.on_event)
         self._pool = pool
         given = options.transforms
