@@ -90,7 +90,10 @@ def of_html(data: bytes) -> Titles:
         element.drop_tree()
     mains = [main for main in tree.xpath("//main | //*[@role='main']") if main.text_content().strip()]
     headings = [item for root in mains or [tree] for item in root.iter("h1", "h2", "h3", "h4", "h5", "h6")]
-    return [(int(item.tag[1]), title) for item in headings if (title := _title(item))]
+    found = [(int(item.tag[1]), title) for item in headings if (title := _title(item))]
+    if mains and all(level > 1 for level, _ in found):  # the title above a main part without one
+        found = [(1, title) for item in tree.iter("h1") if (title := _title(item))][:1] + found
+    return found
 
 
 def _title(element: Any) -> str:
