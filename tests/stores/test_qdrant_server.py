@@ -111,7 +111,6 @@ class TestNodes(QdrantContract):
                 shard_number=3,
                 replication_factor=2,
                 write_consistency_factor=2,
-                read_consistency="majority",
             )
 
         return make

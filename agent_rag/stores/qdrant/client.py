@@ -43,7 +43,6 @@ class RemoteOptions(BaseModel):
     write_consistency_factor: int | None = Field(default=None, ge=1)
     quantization: Literal["scalar", "binary", "product"] | None = None
     on_disk: bool | None = None
-    read_consistency: int | Literal["majority", "quorum", "all"] | None = None
     prefer_grpc: bool = False
 
     @classmethod
@@ -96,12 +95,6 @@ class Connection:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_run, args=(self._loop,), name="agent-rag-qdrant", daemon=True)
         self._thread.start()
-
-    @property
-    def consistency(self) -> Any:
-        """How many copies of a shard a read asks."""
-        wanted = self._options.read_consistency
-        return models.ReadConsistencyType(wanted) if isinstance(wanted, str) else wanted
 
     async def close(self) -> None:
         client, loop = self._client, self._loop

@@ -125,7 +125,7 @@ class QdrantServer:
         return [name for name, stored in zip(names, found, strict=True) if isinstance(stored, StoredInfo)]
 
     def collection(self, info: StoredInfo) -> Rows:
-        return Rows(self._client, info, self._connection.consistency)
+        return Rows(self._client, info)
 
     async def facts(self) -> dict[str, str]:
         answer = await self._client.info()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol, get_args
 
 from pydantic import SecretStr
 
@@ -40,8 +40,6 @@ class QdrantStore(EngineStore):
             that follow.
         replication_factor: Copies of each shard; with 2, one node may be down.
         write_consistency_factor: Copies that must confirm a write; as many as there are, and no node's loss loses it.
-        read_consistency: Copies that a read compares: a number, ``"majority"``, ``"quorum"`` or ``"all"``. None asks
-            one, which may be a moment behind the others.
         prefer_grpc: Speak gRPC (port 6334, or `grpc_port` in `client_kwargs`): writes and searches about twice as fast.
         quantization: Compressed vectors in memory; the originals rescore the candidates.
         on_disk: Keep vectors and payloads on disk.
@@ -66,7 +64,6 @@ class QdrantStore(EngineStore):
         shard_number: int | None = None,
         replication_factor: int | None = None,
         write_consistency_factor: int | None = None,
-        read_consistency: int | Literal["majority", "quorum", "all"] | None = None,
         prefer_grpc: bool = False,
         quantization: str | None = None,
         on_disk: bool = False,
@@ -92,7 +89,6 @@ class QdrantStore(EngineStore):
             "shard_number": shard_number,
             "replication_factor": replication_factor,
             "write_consistency_factor": write_consistency_factor,
-            "read_consistency": read_consistency,
             "prefer_grpc": prefer_grpc or None,
             "quantization": quantization,
             "on_disk": on_disk or None,
