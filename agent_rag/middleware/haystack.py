@@ -62,7 +62,10 @@ def attach(agent: Any, *middlewares: Any) -> Any:
     for point in ("before_tool", "on_exit", "after_run"):
         hooks[point] = [hide, *hooks.get(point, [])]
     settings = {name: getattr(agent, name) for name in signature(type(agent).__init__).parameters if name != "self"}
-    settings["state_schema"] = {**(agent.state_schema or {}), "citations": {"type": list}}
+    # In 3.0 an agent's schema also holds what Haystack puts into each; those keys may not be given again.
+    own_keys = type(agent)(chat_generator=agent.chat_generator).state_schema or {}
+    schema = {key: kind for key, kind in (agent.state_schema or {}).items() if own_keys.get(key) != kind}
+    settings["state_schema"] = {**schema, "citations": {"type": list}}
     return type(agent)(**{**settings, "tools": [*agent.tools, *own], "hooks": hooks})
 
 
