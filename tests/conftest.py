@@ -12,7 +12,7 @@ import pytest
 os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 # Frameworks run in environments of their own; a parser that takes no paths has nothing to test there.
-_FINE = ("scripts/test adapters", "this parser takes")
+_FINE = ("scripts/test adapters", "this parser takes", "AGENT_RAG_SMALL_MODEL")
 
 
 def _forbid_skip(report: Any) -> None:

@@ -31,6 +31,7 @@ class PlainAgent:
 
 class TestPlainLoop(AdapterContract):
     streams = False
+    subagents = False  # a tool of the loop knows nothing of the run that calls it
 
     def make_agent(
         self, model: ScriptedChatModel, middlewares: Sequence[RAGMiddleware], *, supports_images: bool = False
@@ -46,6 +47,7 @@ class TestPlainLoop(AdapterContract):
         return Outcome(
             text=run.text,
             citations=[citation for result in results for citation in result.structured()["citations"]],
+            cited=run.citations,
         )
 
     async def stored(self, agent: PlainAgent, session: str = "s") -> str:
