@@ -39,7 +39,7 @@ from ..parsers import ParserPool
 from .changes import ChangeCheck, Look, is_text
 from .embedding import BatchEmbedder, Budget, Vector
 from .options import RunOptions
-from .plan import Task
+from .identity import Task
 from .progress import Progress
 from .reading import ReadFile, read_file
 from .report import Estimate, FileReport, IngestReport, Outcome

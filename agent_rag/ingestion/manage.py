@@ -13,7 +13,7 @@ from ..events import Trigger
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..sources import DirectorySource, SourceBase
 from .ingest import sync
-from .naming import path_of
+from .source_names import path_of
 from .options import SyncOptions
 from .report import IngestReport
 from .state import FileState

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..knowledge.knowledge_base import KnowledgeBase
 from .embedding import Vector
-from .plan import Plan, Task
+from .identity import Plan, Task
 
 
 class Reuse:

@@ -17,9 +17,9 @@ from ..parsers import ParserBase, ParserPool, parser_for
 from ..sources import Listing, SourceBase, SourceItem
 from .changes import ChangeCheck, digest_of, fingerprint_of
 from .flow import Flow
-from .naming import Stored, path_of
+from .source_names import Stored, path_of
 from .options import RunOptions
-from .plan import Listed, Plan, Task, make_plan
+from .identity import Listed, Plan, Task, make_plan
 from .progress import Progress
 from .report import Estimate, FileReport, IngestReport
 from .reuse import Reuse

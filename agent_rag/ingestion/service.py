@@ -13,9 +13,9 @@ from ..knowledge.knowledge_base import KnowledgeBase
 from ..parsers import ParserPool
 from ..sources import MemorySource, SourceBase, SourceDocument
 from .ingest import Ingestible, ingest, sync
-from .naming import Stored
+from .source_names import Stored
 from .options import IngestOptions, RunOptions, SyncOptions
-from .plan import Listed, Plan, Task
+from .identity import Listed, Plan, Task
 from .report import FileReport, IngestReport
 from .run import IngestRun
 from .state import FileState

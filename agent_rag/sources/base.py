@@ -70,7 +70,7 @@ class SourceBase(ABC):
     """Tells its documents from those of other sources in the same collection."""
     named: bool = True
     """Whether somebody chose `name`. Else it is a proposal: the collection may know the source by another name, from
-    where it lies now (`location`) or lay before it was moved; see `agent_rag.ingestion.naming`."""
+    where it lies now (`location`) or lay before it was moved; see `agent_rag.ingestion.source_names`."""
     location: str = ""
     """Where the source lies, as a URI; stored with its documents."""
 

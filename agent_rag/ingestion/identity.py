@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ..documents import DocumentSummary
 from ..errors import SourceError
 from ..sources import Listing, SourceBase, SourceItem
-from .naming import Stored, StoredSource, name_of, stored_sources
+from .source_names import Stored, StoredSource, name_of, stored_sources
 from .state import FileState
 
 
