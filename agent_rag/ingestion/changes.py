@@ -12,8 +12,8 @@ from ..errors import AgentRAGError
 from ..parsers import ParserBase
 from ..sources import SourceItem
 from ..sources.base import stamp_of, with_content
-from .options import ParserFor, RunOptions
 from .identity import Task
+from .options import ParserFor, RunOptions
 from .state import FileState, Pipeline, metadata_digest
 
 # Linux stamps files by a clock that moves every 4 to 10 ms, so a change right after the reading could keep the time.

@@ -38,8 +38,8 @@ from ..knowledge.updating import DocumentChange
 from ..parsers import ParserPool
 from .changes import ChangeCheck, Look, is_text
 from .embedding import BatchEmbedder, Budget, Vector
-from .options import RunOptions
 from .identity import Task
+from .options import RunOptions
 from .progress import Progress
 from .reading import ReadFile, read_file
 from .report import Estimate, FileReport, IngestReport, Outcome

@@ -13,9 +13,9 @@ from ..events import Trigger
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..sources import DirectorySource, SourceBase
 from .ingest import sync
-from .source_names import path_of
 from .options import SyncOptions
 from .report import IngestReport
+from .source_names import path_of
 from .state import FileState
 
 _DELETED_AT_ONCE = 500

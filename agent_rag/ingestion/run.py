@@ -17,12 +17,12 @@ from ..parsers import ParserBase, ParserPool, parser_for
 from ..sources import Listing, SourceBase, SourceItem
 from .changes import ChangeCheck, digest_of, fingerprint_of
 from .flow import Flow
-from .source_names import Stored, path_of
-from .options import RunOptions
 from .identity import Listed, Plan, Task, make_plan
+from .options import RunOptions
 from .progress import Progress
 from .report import Estimate, FileReport, IngestReport
 from .reuse import Reuse
+from .source_names import Stored, path_of
 from .state import FileState, Pipeline
 from .transforms import CleanText, TransformBase, fingerprint_of_all
 

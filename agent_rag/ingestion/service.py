@@ -12,12 +12,12 @@ from ..events import Trigger
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..parsers import ParserPool
 from ..sources import MemorySource, SourceBase, SourceDocument
-from .ingest import Ingestible, ingest, sync
-from .source_names import Stored
-from .options import IngestOptions, RunOptions, SyncOptions
 from .identity import Listed, Plan, Task
+from .ingest import Ingestible, ingest, sync
+from .options import IngestOptions, RunOptions, SyncOptions
 from .report import FileReport, IngestReport
 from .run import IngestRun
+from .source_names import Stored
 from .state import FileState
 
 
