@@ -89,7 +89,8 @@ def test_a_pattern_is_linear(name: str) -> None:
         for ending in ("", "\x00"):
             text, long = (part * (size // len(part)) + ending for size in (_SHORT, _LONG))
             if _seconds(pattern, text if is_text else text.encode("latin-1", "replace"), searches) > _SUSPECT_S:
-                taken = _seconds(pattern, long if is_text else long.encode("latin-1", "replace"), searches)
+                worst = long if is_text else long.encode("latin-1", "replace")
+                taken = min(_seconds(pattern, worst, searches) for _ in range(3))  # a neighbour takes the cache
                 assert taken < _LIMIT_S, f"{taken:.2f} s for {part!r} repeated"
 
 
@@ -114,7 +115,10 @@ def _seconds(pattern: Any, text: Any, searches: bool) -> float:
 )
 def test_what_a_file_is_is_told_at_once(data: bytes) -> None:
     """XML with comments, mail headers without end, quotes: all under .05 s of CPU."""
-    begin = time.process_time()
-    detect(data)
+    taken = []
+    for _ in range(3):
+        begin = time.process_time()
+        detect(data)
+        taken.append(time.process_time() - begin)
 
-    assert time.process_time() - begin < 0.05
+    assert min(taken) < 0.05
