@@ -9,8 +9,9 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
-from agent_rag._util.http import HTTPFailure, JSONClient, retried
+from agent_rag._util.http import HTTPFailure, JSONClient, retried, secret
 from tests.http_stub import HTTPStub
 
 
@@ -113,3 +114,31 @@ def test_numbers_that_cannot_work_are_refused(attempts: int, timeout: float) -> 
     """At least one attempt, and some time for it."""
     with pytest.raises(ValueError, match="must be positive"):
         JSONClient("http://127.0.0.1", max_attempts=attempts, timeout_s=timeout)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "retry_after_s", "lasting"),
+    [
+        (429, "insufficient_quota", None, True),
+        (400, "insufficient_quota", None, False),
+        (429, "slow down", None, False),
+        (429, "slow down", 60.0, False),
+        (429, "slow down", 60.1, True),
+        (503, "busy", 3_600.0, True),
+    ],
+)
+def test_a_refusal_that_lasts(status: int, text: str, retry_after_s: float | None, lasting: bool) -> None:
+    """The quota is used up, or the service asks for more than a minute."""
+    assert HTTPFailure(text, status=status, retry_after_s=retry_after_s).lasting is lasting
+
+
+def test_a_key_that_is_given_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the variable, which stands in where none is given; neither is no key."""
+    monkeypatch.setenv("SOME_KEY", "of the environment")
+    monkeypatch.delenv("NO_KEY", raising=False)
+
+    given = [secret("mine", "SOME_KEY"), secret(SecretStr("mine"), "SOME_KEY"), secret(None, "SOME_KEY")]
+
+    assert [key and key.get_secret_value() for key in given] == ["mine", "mine", "of the environment"]
+    assert secret(None, "NO_KEY") is None
+    assert secret("", "NO_KEY") is None

@@ -44,9 +44,9 @@ class Patterns:
         # Runs are bounded: searching backwards, an unbounded one makes a window of blanks cost its square.
         self.paragraph = compiled(r"(?r)\n[^\S\n]{0,64}\n")
         sentence = (
-            rf"[{_FULL_STOPS}；…]{{1,9}}[{_CLOSING}]{{0,9}}\s{{0,9}}|[{_STOPS}]{{1,9}}[{_CLOSING}]{{0,9}}\s{{1,9}}"
+            rf"[{_FULL_STOPS}；…]{{1,9}}[{_CLOSING}]{{0,9}}\s{{0,9}}+|[{_STOPS}]{{1,9}}[{_CLOSING}]{{0,9}}\s{{1,9}}+"
         )
-        clause = rf"[{_CLAUSES}]{{1,9}}\s{{0,9}}|[,:،]\s{{1,9}}|\s[-–—]\s{{1,9}}|[—–]"
+        clause = rf"[{_CLAUSES}]{{1,9}}\s{{0,9}}+|[,:،]\s{{1,9}}+|\s[-–—]\s{{1,9}}|[—–]"
         self.sentence = compiled(f"(?r){sentence}")
         self.clause = compiled(f"(?r){clause}")
         self.word = compiled(rf"(?r)[\s\u200b]+|[{_SCRIPTS_WITHOUT_SPACES}](?![{_NEVER_FIRST}])")
