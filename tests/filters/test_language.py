@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from agent_rag import F
 from agent_rag.errors import FilterError
-from agent_rag.filters import And, Condition, FilterField, Not, all_of, as_filter, filter_schema, matches, parse_filter
+from agent_rag.filters import And, Condition, FilterField, Not, Or, all_of, as_filter, filter_schema, matches, parse_filter
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,12 @@ def test_a_field_has_a_name(field: Any) -> None:
         Condition(field, "eq", 1)
 
 
+def test_an_operator_is_one_of_the_language() -> None:
+    """Also where a program names it."""
+    with pytest.raises(FilterError, match="unknown operator 'like'; use one of eq, ne"):
+        Condition("a", "like", "x")  # type: ignore[arg-type]
+
+
 def test_a_filter_has_no_truth_value() -> None:
     """``and`` between two of them would drop the first."""
     with pytest.raises(TypeError, match="no truth value"):
@@ -100,6 +106,8 @@ def test_one_part_stays_itself() -> None:
     assert all_of(one, None, other) == And((one, other))
     assert as_filter({"a": 1}) == one
     assert as_filter({"a": 1, "b": 2}) == And((one, other))
+    assert parse_filter({"operator": "and", "value": [{"a": 1}, {"b": 2}]}) == And((one, other))
+    assert parse_filter({"operator": "or", "value": [{"a": 1}, {"b": 2}]}) == Or((one, other))
     assert parse_filter({"operator": "not", "value": [{"a": 1}]}) == Not(one)
     assert parse_filter({"operator": "not", "value": [{"a": 1}, {"b": 2}]}) == Not(And((one, other)))
 

@@ -334,3 +334,38 @@ async def test_filters_beyond_equality_find_enough_on_seven_methods() -> None:
         assert [summary.document_id for summary in listed] == ["d3", "d4"]
         assert await kb.delete_by_filter(F("n") < 2) == ["d0", "d1"]
         assert await kb.count() == 8
+
+
+async def test_a_document_without_text_removes_the_earlier_one(store: MemoryStore) -> None:
+    """The report and the events count it as gone, and one that was never there as nothing."""
+    events: list[Event] = []
+    kb = base(store, on_event=events.append)
+    await kb.insert_document(chunks("a b", "c d"), "one")
+    events.clear()
+
+    report = await kb.replace_documents(
+        [Document(document_id="one", chunks=chunks(" ")), Document(document_id="never", chunks=[])]
+    )
+
+    assert (report.chunk_count, report.replaced_chunks, report.blank_left_out) == (0, 2, 1)
+    told = [(type(event), event.document_ids, event.chunk_count) for event in events]  # type: ignore[attr-defined]
+    assert told == [(DocumentsDeleted, ("one",), 2)]
+    assert await kb.list_documents() == []
+
+
+async def test_metadata_is_changed_only_where_a_filter_says(store: MemoryStore) -> None:
+    """No filter is refused; an empty mapping is every document, and says so by being written."""
+    kb = base(store)
+    await kb.insert_document(chunks("a"), "one", {"kind": "memo"})
+    await kb.insert_document(chunks("b"), "two", {"kind": "note"})
+
+    with pytest.raises(ConfigurationError, match="needs a filter"):
+        await kb.update_documents(None, metadata={"year": 2024})  # type: ignore[arg-type]
+    changed = await kb.update_documents({"kind": "memo"}, metadata={"year": 2024})
+    every = await kb.update_documents({}, metadata={"seen": True})
+
+    assert (changed, sorted(every)) == (["one"], ["one", "two"])
+    assert [summary.metadata for summary in await kb.list_documents()] == [
+        {"kind": "memo", "year": 2024, "seen": True},
+        {"kind": "note", "seen": True},
+    ]
