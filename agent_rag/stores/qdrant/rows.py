@@ -237,7 +237,8 @@ class _Asked:
         match question:
             case NearestTo(vector, limit, metadata_filter):
                 self._query: Any = vector.tolist()
-                self._count, self._limit = limit + (16 if texts else 32), limit
+                # Beside a keyword list as many as it has: what both hold is not asked for again.
+                self._count, self._limit = limit + (16 if texts else limit // 4 + 50), limit
                 self._where = _condition(metadata_filter, without=without)
             case Among(vector, rows):
                 self._query = vector.tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Coroutine
 from functools import partial
@@ -24,6 +25,7 @@ T = TypeVar("T")
 _OURS = "agent_rag"
 _OLDEST = Version("1.19")
 """The first with conditional updates in a batch."""
+_UNTIL_AGREED_S = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 _AT_ONCE = 16
 
 _QUANTIZATION: dict[str, models.QuantizationConfig] = {
@@ -113,6 +115,12 @@ class QdrantServer:
         await self._client.update_collection(
             info.name, metadata=_metadata(info.model_copy(update={"fingerprint": fingerprint}))
         )
+        # In a cluster the answer can come before the node that is asked has what the others agreed on.
+        for pause_s in _UNTIL_AGREED_S:
+            stored = await self._stored(info.name)
+            if not isinstance(stored, StoredInfo) or stored.fingerprint is not None:
+                return
+            await asyncio.sleep(pause_s)
 
     async def drop(self, name: str) -> None:
         if await self.info(name) is not None:
