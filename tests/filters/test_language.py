@@ -9,7 +9,18 @@ from pydantic import ValidationError
 
 from agent_rag import F
 from agent_rag.errors import FilterError
-from agent_rag.filters import And, Condition, FilterField, Not, Or, all_of, as_filter, filter_schema, matches, parse_filter
+from agent_rag.filters import (
+    And,
+    Condition,
+    FilterField,
+    Not,
+    Or,
+    all_of,
+    as_filter,
+    filter_schema,
+    matches,
+    parse_filter,
+)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_rag import Base64Source, Chunk, DataBlock, Document, F, KnowledgeBase, Limits, MemoryStore, TextBlock
-from agent_rag.errors import ConfigurationError, LimitExceededError
+from agent_rag.errors import ConfigurationError, LimitExceededError, StoreError
 from agent_rag.events import DocumentsDeleted, DocumentsReplaced, Event
 from agent_rag.knowledge.search import vetted
 from agent_rag.stores.base import VectorStoreBase
@@ -369,3 +369,77 @@ async def test_metadata_is_changed_only_where_a_filter_says(store: MemoryStore) 
         {"kind": "memo", "year": 2024, "seen": True},
         {"kind": "note", "seen": True},
     ]
+
+
+async def test_documents_are_listed_in_pages(store: MemoryStore) -> None:
+    """So many at most, behind an id, with a status; without any of it all of them."""
+    kb = base(store)
+    for name in ("a", "b", "c", "d"):
+        await kb.insert_document(chunks(name), name)
+
+    async def ids(**options: Any) -> list[str]:
+        return [summary.document_id for summary in await kb.list_documents(**options)]
+
+    assert await ids() == ["a", "b", "c", "d"]
+    assert await ids(limit=2) == ["a", "b"]
+    assert await ids(after="b") == ["c", "d"]
+    assert await ids(after="b", limit=1) == ["c"]
+    assert await ids(after="d") == []
+    assert await ids(status="failed") == []
+    assert await ids(status="stored") == ["a", "b", "c", "d"]
+
+
+async def test_chunks_are_found_by_filter_alone(store: MemoryStore) -> None:
+    """In pages, by their metadata, without a query; a store with the seven methods says that it cannot."""
+    kb = base(store)
+    await kb.insert_document(chunks("one", "two", "three"), "a", {"kind": "memo"})
+    await kb.insert_document(chunks("four"), "b", {"kind": "note"})
+
+    first = await kb.find_chunks({"kind": "memo"}, limit=2)
+    rest = await kb.find_chunks({"kind": "memo"}, limit=2, after="a:1")
+
+    assert [chunk.text for chunk in first] == ["one", "two"]
+    assert [chunk.text for chunk in rest] == ["three"]
+    async with SevenMethodStore() as seven:
+        await base(seven).insert_document(chunks("one"), "a")
+        with pytest.raises(ConfigurationError, match="SevenMethodStore"):
+            await base(seven).find_chunks({"kind": "memo"})
+
+
+async def test_a_seven_method_store_is_asked_for_ten_times_as_many() -> None:
+    """What a filter beyond equality leaves of them is what there is; with more to go through it may find nothing."""
+    async with SevenMethodStore() as seven:
+        kb = base(seven)
+        for n in range(12):
+            await kb.insert_document(chunks("pump"), f"d{n:02}", {"n": n})
+
+        assert [hit.document_id for hit in await kb.search("pump", top_k=1, filter=F("n") >= 9)] == ["d09"]
+        assert await kb.search("pump", top_k=1, filter=F("n") >= 10) == []
+        assert await kb.search("pump", top_k=1, filter=F("n") == 11)
+
+
+async def test_a_null_is_no_equality_of_a_seven_method_store() -> None:
+    """``field == None`` means that it is missing, which such a store cannot be asked."""
+    async with SevenMethodStore() as seven:
+        kb = base(seven)
+        await kb.insert_document(chunks("pump"), "with", {"kind": "memo"})
+        await kb.insert_document(chunks("pump"), "without")
+
+        hits = await kb.search("pump", filter=F("kind") == None)  # noqa: E711
+        both = await kb.search("pump", filter=(F("kind") == "memo") & (F("kind") == "note"))
+
+    assert [hit.document_id for hit in hits] == ["without"]
+    assert both == []
+
+
+async def test_a_store_that_answers_something_else_is_named() -> None:
+    """Not an AttributeError somewhere behind it."""
+
+    class Wrong(SevenMethodStore):
+        async def search(self, *arguments: Any, **options: Any) -> Any:
+            return [("a", 0.5)]
+
+    async with Wrong() as store:
+        await base(store).insert_document(chunks("pump"), "a")
+        with pytest.raises(StoreError, match="search returned a tuple, not a VectorSearchResult"):
+            await base(store).search("pump")
