@@ -28,10 +28,10 @@ from ..config.settings import (
     open_store,
     store_uri,
 )
-from ..errors import redact
 from ..knowledge.knowledge_base import KnowledgeBase
 from . import output as console
 from .configuring import config_app, init
+from .managing import reload, remove, sources
 from .options import (
     OCR,
     All,
@@ -52,10 +52,11 @@ from .options import (
     StoreURI,
 )
 from .overview import drop, show, status
-from .running import collections_of, guarded, run, stop, tell_if_empty, with_file
+from .running import guarded, run, stop, tell_if_empty
+from .upkeep import backup, cache, check, compact, copy
 
 if TYPE_CHECKING:
-    from ..stores.sqlite import SQLiteStore
+    pass
 
 app = typer.Typer(
     name="agent-rag",
@@ -293,60 +294,6 @@ def list_documents(
 
 
 @app.command()
-def sources(kb: Base = None, config: Config = None, store: StoreURI = None, as_json: AsJSON = False) -> None:
-    """List what was ingested from where."""
-
-    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
-        from ..ingestion import list_sources
-
-        listed = await list_sources(base)
-        console.show_sources(listed, as_json=as_json)
-        await tell_if_empty(base, listed)
-
-    run(work, kb, config, store, as_json)
-
-
-@app.command()
-def reload(
-    name: Annotated[str, typer.Argument(help="Name of a source that is a directory; see agent-rag sources.")],
-    kb: Base = None,
-    config: Config = None,
-    store: StoreURI = None,
-    as_json: AsJSON = False,
-) -> None:
-    """Read every file of a source anew, and delete what is gone."""
-
-    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
-        from ..ingestion import reload_source
-
-        with console.progress_of_load(quiet=as_json) as on_event:
-            report = await reload_source(base, name, on_event=on_event)
-        console.show_report(report, as_json=as_json)
-        if not report.ok:
-            raise typer.Exit(1)
-
-    run(work, kb, config, store, as_json, writes=True)
-
-
-@app.command()
-def remove(
-    name: Annotated[str, typer.Argument(help="Name of a source; see agent-rag sources.")],
-    kb: Base = None,
-    config: Config = None,
-    store: StoreURI = None,
-    as_json: AsJSON = False,
-) -> None:
-    """Delete the documents of a source."""
-
-    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
-        from ..ingestion import remove_source
-
-        console.show_removed(name, await remove_source(base, name), as_json=as_json)
-
-    run(work, kb, config, store, as_json)
-
-
-@app.command()
 def delete(
     document_ids: Annotated[list[str], typer.Argument(help="Document ids, or paths of their files.")],
     kb: Base = None,
@@ -366,95 +313,6 @@ def delete(
             raise typer.Exit(1)
 
     run(work, kb, config, store, as_json)
-
-
-@app.command()
-def copy(
-    source: Annotated[
-        str, typer.Argument(help="Store URI, such as qdrant:FOLDER; with #COLLECTION for one of its collections.")
-    ],
-    target: Annotated[str, typer.Argument(help="Store URI, with #COLLECTION to rename it.")],
-    as_json: AsJSON = False,
-) -> None:
-    """Copy collections to another store without embedding again. Documents in the target are replaced."""
-
-    async def work() -> None:
-        from ..stores.copy import CopyReport, copy_collection
-        from ..stores.uri import store_from_uri
-
-        from_uri, _, collection = source.partition("#")
-        to_uri, _, renamed = target.partition("#")
-        if renamed and not collection:
-            stop(f"{redact(target)!r} names a collection, {redact(source)!r} none; add #COLLECTION there", as_json)
-        old = store_from_uri(from_uri)
-        # An embedded folder can be opened only once; blocks of one store may be nested.
-        new = old if to_uri == from_uri else store_from_uri(to_uri)
-        async with old, new:
-            report = CopyReport()
-            for name in [collection] if collection else await collections_of(old, as_json):
-                with console.progress(f"copy {name}", quiet=as_json) as advance:
-                    one = await copy_collection(old, name, new, renamed or name, on_progress=advance)
-                report.documents += one.documents
-                report.chunks += one.chunks
-                report.seconds += one.seconds
-        console.show_copied(report, as_json=as_json)
-
-    guarded(work, as_json)
-
-
-@app.command()
-def check(kb: Base = None, config: Config = None, store: StoreURI = None, as_json: AsJSON = False) -> None:
-    """Read and test everything that a SQLite store holds. Exit code 1 when something is damaged."""
-
-    async def work(file: SQLiteStore) -> None:
-        report = await file.check()
-        console.show_check(report, as_json=as_json)
-        if not report.ok:
-            raise typer.Exit(1)
-
-    with_file(work, kb, config, store, as_json)
-
-
-@app.command()
-def backup(
-    file: Annotated[Path, typer.Argument(help="New file for the copy.")],
-    kb: Base = None,
-    config: Config = None,
-    store: StoreURI = None,
-    as_json: AsJSON = False,
-) -> None:
-    """Copy a SQLite store into one new file, also while others write to it."""
-
-    async def work(opened: SQLiteStore) -> None:
-        await opened.backup(file)
-        console.show_backup(file, as_json=as_json)
-
-    with_file(work, kb, config, store, as_json)
-
-
-@app.command()
-def compact(kb: Base = None, config: Config = None, store: StoreURI = None, as_json: AsJSON = False) -> None:
-    """Give the room of what was deleted from a SQLite store back to the disk."""
-
-    async def work(file: SQLiteStore) -> None:
-        console.show_compacted(await file.compact(), as_json=as_json)
-
-    with_file(work, kb, config, store, as_json)
-
-
-@app.command()
-def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Delete the vectors; they are paid for again.")] = False,
-    as_json: AsJSON = False,
-) -> None:
-    """Show what the cache of paid embeddings holds (AGENT_RAG_CACHE names another file)."""
-    from ..embeddings import cache_stats, clear_cache
-
-    async def work() -> None:
-        stats = cache_stats()
-        console.show_cache(stats, cleared=clear_cache() if clear else None, as_json=as_json)
-
-    guarded(work, as_json)
 
 
 @app.command()
@@ -527,10 +385,8 @@ def doctor(config: Config = None, as_json: AsJSON = False) -> None:
     guarded(work, as_json)
 
 
-app.command()(show)
-app.command()(status)
-app.command()(drop)
-app.command()(init)
+for command in (sources, reload, remove, copy, check, backup, compact, cache, show, status, drop, init):
+    app.command()(command)
 app.add_typer(config_app)
 
 

@@ -1,0 +1,64 @@
+"""Commands about sources: sources, reload, remove."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..config.settings import KnowledgeBaseSettings
+from ..knowledge.knowledge_base import KnowledgeBase
+from . import output as console
+from .options import AsJSON, Base, Config, StoreURI
+from .running import run, tell_if_empty
+
+
+def sources(kb: Base = None, config: Config = None, store: StoreURI = None, as_json: AsJSON = False) -> None:
+    """List what was ingested from where."""
+
+    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
+        from ..ingestion import list_sources
+
+        listed = await list_sources(base)
+        console.show_sources(listed, as_json=as_json)
+        await tell_if_empty(base, listed)
+
+    run(work, kb, config, store, as_json)
+
+
+def reload(
+    name: Annotated[str, typer.Argument(help="Name of a source that is a directory; see agent-rag sources.")],
+    kb: Base = None,
+    config: Config = None,
+    store: StoreURI = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Read every file of a source anew, and delete what is gone."""
+
+    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
+        from ..ingestion import reload_source
+
+        with console.progress_of_load(quiet=as_json) as on_event:
+            report = await reload_source(base, name, on_event=on_event)
+        console.show_report(report, as_json=as_json)
+        if not report.ok:
+            raise typer.Exit(1)
+
+    run(work, kb, config, store, as_json, writes=True)
+
+
+def remove(
+    name: Annotated[str, typer.Argument(help="Name of a source; see agent-rag sources.")],
+    kb: Base = None,
+    config: Config = None,
+    store: StoreURI = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Delete the documents of a source."""
+
+    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
+        from ..ingestion import remove_source
+
+        console.show_removed(name, await remove_source(base, name), as_json=as_json)
+
+    run(work, kb, config, store, as_json)
