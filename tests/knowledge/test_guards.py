@@ -389,6 +389,42 @@ async def test_documents_are_listed_in_pages(store: MemoryStore) -> None:
     assert await ids(status="stored") == ["a", "b", "c", "d"]
 
 
+async def test_documents_of_one_source_are_listed(store: MemoryStore) -> None:
+    """By its name; without one those of all sources."""
+    kb = base(store)
+    for name in ("a", "b"):
+        await kb.replace_documents([Document(document_id=name, chunks=chunks(name), state={"source": f"of {name}"})])
+
+    assert [one.document_id for one in await kb.list_documents(source="of b")] == ["b"]
+    assert [one.document_id for one in await kb.list_documents()] == ["a", "b"]
+
+
+async def test_a_document_is_deleted_by_its_files_path(store: MemoryStore) -> None:
+    """That one, and no other."""
+    kb = base(store)
+    for name in ("a", "b"):
+        await kb.insert_document(chunks(name), name, uri=f"file:///srv/{name}.txt")
+
+    assert await kb.delete_document("/srv/b.txt") == 1
+    assert await kb.delete_document("/srv/c.txt") == 0
+    assert [one.document_id for one in await kb.list_documents()] == ["a"]
+
+
+async def test_a_question_without_an_answer_costs_nothing(store: MemoryStore) -> None:
+    """No hits wanted, or images in keyword search: the model is not asked."""
+    model = HashEmbedding(supports_multimodal=True)
+    kb = base(store, embedding_model=model)
+    await kb.insert_document(chunks("pump"), "a")
+    picture = DataBlock(source=Base64Source(data="AAAA", media_type="image/png"))
+    asked = model.calls
+
+    assert await kb.search("pump", top_k=0) == []
+    assert await kb.search(picture, mode="keyword") == []
+    assert model.calls == asked
+    assert len(await kb.search(picture, mode="semantic")) == 1
+    assert model.calls == asked + 1
+
+
 async def test_chunks_are_found_by_filter_alone(store: MemoryStore) -> None:
     """In pages, by their metadata, without a query; a store with the seven methods says that it cannot."""
     kb = base(store)
