@@ -35,11 +35,12 @@ class Provider(HashEmbedding):
 
     async def __call__(self, inputs: Any, *, mode: Any = "document") -> Any:
         self.sizes.append(len(inputs))
+        number = len(self.sizes)
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
         try:
             await asyncio.sleep(self.delay_s)
-            if self.fails_from is not None and len(self.sizes) >= self.fails_from:
+            if self.fails_from is not None and number >= self.fails_from:
                 raise self.error
             return await super().__call__(inputs, mode=mode)
         finally:

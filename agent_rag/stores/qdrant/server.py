@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from ...errors import CollectionNotFoundError, ConfigurationError
+from ...errors import CollectionNotFoundError, ConfigurationError, StoreUnavailableError
 from ..versions.engine import LAYOUT
 from ..versions.groups import side_by_side
 from ..versions.stored_info import StoredInfo
@@ -25,7 +26,7 @@ T = TypeVar("T")
 _OURS = "agent_rag"
 _OLDEST = Version("1.19")
 """The first with conditional updates in a batch."""
-_UNTIL_AGREED_S = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+_AGREED_WITHIN_S, _PAUSE_S = 60.0, 0.05
 _AT_ONCE = 16
 
 _QUANTIZATION: dict[str, models.QuantizationConfig] = {
@@ -116,11 +117,14 @@ class QdrantServer:
             info.name, metadata=_metadata(info.model_copy(update={"fingerprint": fingerprint}))
         )
         # In a cluster the answer can come before the node that is asked has what the others agreed on.
-        for pause_s in _UNTIL_AGREED_S:
-            stored = await self._stored(info.name)
-            if not isinstance(stored, StoredInfo) or stored.fingerprint is not None:
-                return
-            await asyncio.sleep(pause_s)
+        until = time.monotonic() + _AGREED_WITHIN_S
+        while isinstance(stored := await self._stored(info.name), StoredInfo) and stored.fingerprint is None:
+            if time.monotonic() > until:
+                raise StoreUnavailableError(
+                    f"the nodes of this Qdrant cluster have not agreed on the model of collection {info.name!r} within "
+                    f"{_AGREED_WITHIN_S:g} s; check the cluster's health, then try again"
+                )
+            await asyncio.sleep(_PAUSE_S)
 
     async def drop(self, name: str) -> None:
         if await self.info(name) is not None:
