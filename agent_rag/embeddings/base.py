@@ -54,8 +54,8 @@ class EmbeddingModelBase(ABC):
     """Length of every vector."""
     supports_multimodal: bool = False
     """Whether a DataBlock can be embedded."""
-    keyword_weight: float = 0.7
-    """Share of the keyword score in hybrid search, in [0, 1]. (0.7 won on every language measured.)"""
+    keyword_weight: float | None = None
+    """Share of the keyword score in hybrid search, in [0, 1]; None: `DEFAULT_KEYWORD_WEIGHT` of `retrieval.fusion`."""
 
     @property
     def fingerprint(self) -> str:

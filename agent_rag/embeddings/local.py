@@ -34,7 +34,6 @@ class LocalEmbeddingModel(EmbeddingModelBase):
 
     dimensions = 256
     supports_multimodal = False
-    keyword_weight = 0.7
 
     @property
     def fingerprint(self) -> str:

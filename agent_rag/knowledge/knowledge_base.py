@@ -34,6 +34,7 @@ from ..events import (
 from ..filters import FilterLike, all_of, as_filter, matches
 from ..filters.nodes import is_node
 from ..limits import Limits
+from ..retrieval.fusion import DEFAULT_KEYWORD_WEIGHT
 from ..retrieval.rank import Fusion, collapse
 from ..stores.base import RetrieveRequest, VectorStoreBase
 from ..stores.native import NativeStoreBase
@@ -84,7 +85,7 @@ class KnowledgeBase:
                 every record written, required of every record read, listed or deleted. A callable is asked at each
                 operation and must give a scope. None: no scope; reads and deletes see every scope.
             fusion: How hybrid search combines its two lists: "convex" (min-max, weighted), "rrf" or "dbsf".
-            keyword_weight: Share of the keyword score in "convex" hybrid search; default: the model's.
+            keyword_weight: Share of the keyword score in "convex" hybrid search; default: the model's, or 0.8.
             candidates: Length of each list that is fused.
             on_event: Called with `DocumentsReplaced`, `DocumentsDeleted` and `MetadataUpdated` after the store
                 acknowledged, and with `DocumentsRefused` when a write failed.
@@ -121,9 +122,9 @@ class KnowledgeBase:
         self.limits.check("dimensions", self._embedder.dimensions, f"vectors of the model of {name!r}")
         self._metadata_filter = metadata_filter
         self._fusion = fusion
-        self._keyword_weight = (
-            keyword_weight if keyword_weight is not None else getattr(embedding_model, "keyword_weight", 0.7)
-        )
+        if keyword_weight is None:
+            keyword_weight = getattr(embedding_model, "keyword_weight", None)
+        self._keyword_weight = DEFAULT_KEYWORD_WEIGHT if keyword_weight is None else keyword_weight
         self._candidates = candidates
         self._on_event = on_event
         self._store: NativeStoreBase = (

@@ -6,14 +6,18 @@ import statistics
 from collections.abc import Hashable, Sequence
 from typing import Any, TypeVar
 
-__all__ = ["convex_combination", "distribution_based", "reciprocal_rank"]
+__all__ = ["DEFAULT_KEYWORD_WEIGHT", "convex_combination", "distribution_based", "reciprocal_rank"]
+
+DEFAULT_KEYWORD_WEIGHT = 0.8
+"""Share of the keyword score beside static vectors. (Of .5 to .9 the one that never lost more than .003 nDCG@10 to
+another on 16 sets, and +.008 recall at 5 chunks of long documents over .7.)"""
 
 K = TypeVar("K", bound=Hashable)
 Ranking = Sequence[tuple[K, float]]
 
 
 def convex_combination(
-    keyword: Ranking[K], semantic: Ranking[K], *, keyword_weight: float = 0.7
+    keyword: Ranking[K], semantic: Ranking[K], *, keyword_weight: float = DEFAULT_KEYWORD_WEIGHT
 ) -> list[tuple[K, float]]:
     """Fuse two rankings by the weighted sum of their min-max normalised scores.
 

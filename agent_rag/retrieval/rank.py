@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 
 from ..documents import ChunkKey, Signals, VectorSearchResult
-from .fusion import convex_combination, distribution_based, reciprocal_rank
+from .fusion import DEFAULT_KEYWORD_WEIGHT, convex_combination, distribution_based, reciprocal_rank
 
 Fusion = Literal["convex", "rrf", "dbsf"]
 Candidates = Sequence[tuple[ChunkKey, float]]
@@ -37,7 +37,7 @@ def hybrid(
     signals: dict[ChunkKey, Signals],
     *,
     fusion: Fusion = "convex",
-    keyword_weight: float = 0.7,
+    keyword_weight: float = DEFAULT_KEYWORD_WEIGHT,
     threshold: float | None = None,
 ) -> list[tuple[ChunkKey, float]]:
     """Fuse the lists of each query, then merge the queries by rank.

@@ -66,7 +66,7 @@ async def test_the_ends_of_the_weight_are_one_mode_alone(store: MemoryStore, wei
 
 
 async def test_the_models_weight_is_the_default(store: MemoryStore) -> None:
-    """A model declares its keyword weight; a class that declares none gets .7."""
+    """A model declares its keyword weight; a class that declares none gets .8."""
 
     class Model(HashEmbedding):
         keyword_weight = 1.0
@@ -74,7 +74,7 @@ async def test_the_models_weight_is_the_default(store: MemoryStore) -> None:
     await base(store).insert_document(chunks("pump pump pump", "valve pump", "the outdoor valve"), "a")
     scores = [
         [hit.score for hit in await base(store, **options).search("valve pump", mode="hybrid")]
-        for options in ({"embedding_model": Model()}, {"keyword_weight": 1.0}, {}, {"keyword_weight": 0.7})
+        for options in ({"embedding_model": Model()}, {"keyword_weight": 1.0}, {}, {"keyword_weight": 0.8})
     ]
 
     assert scores[0] == scores[1]
