@@ -157,3 +157,9 @@ async def test_a_fragment_and_an_empty_page_are_pages() -> None:
     """Text without any tag, and nothing."""
     assert await _markdown("plain &amp; simple") == "plain & simple"
     assert await _markdown("<!-- nothing -->") == ""
+
+
+@pytest.mark.parametrize("tag", ["list", "cell", "block", "main_", "heading", "heading_button", "index", "margin"])
+async def test_an_unknown_element_is_its_text(tag: str) -> None:
+    """Elements of XML that stand in a page are read through, also those whose names this package uses itself."""
+    assert await _markdown(f"<p>one</p><{tag} a=b><p>two</p></{tag}><p>three</p>") == "one\n\ntwo\n\nthree"

@@ -13,7 +13,7 @@ from ..file import DEFAULT_MAX_FILE_BYTES, FileIsolation
 from ..headings import heading
 from ..web.html import embedded_images, html_to_markdown
 from ..web.inline import fenced
-from ..web.walk import EmbeddedImage
+from ..web.phrases import EmbeddedImage
 from .markdown import markdown_headings
 from .plain import DecodingParser, one_section, without_colours
 

@@ -12,7 +12,8 @@ from ...content import Base64Source, DataBlock
 from ...documents import Heading, Section
 from ..file import DEFAULT_MAX_FILE_BYTES, FileIsolation
 from ..text.plain import DecodingParser, one_section
-from .walk import EmbeddedImage, MarkdownTarget
+from .phrases import EmbeddedImage
+from .walk import MarkdownTarget
 
 _CHARSET = re.compile(
     rb"""<meta\b[^>]*?charset\s*=\s*["']?\s*([\w:.-]+)|<\?xml[^>]*?encoding\s*=\s*["']([\w:.-]+)""", re.I
