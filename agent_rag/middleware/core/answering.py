@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...filters import all_of, to_json
-from .arguments import ArgumentError, SearchArguments, echo, search_arguments
+from .arguments import SearchArguments, echo, search_arguments
 from .citation import key_of
 from .fields import FilterFields
 from .pipeline import Pipeline, StageError
@@ -16,7 +16,6 @@ from .reading import ReadArguments, read_arguments, read_document
 from .render import passages_of, render
 from .result import ToolResult, said
 from .search import Deadline, Found, reason_of
-from .tool import READ_DOCUMENT
 from .turn import Call, Turn
 
 
@@ -29,16 +28,9 @@ class Answer:
     knowledge_bases: tuple[str, ...] = field(default_factory=tuple)
 
 
-async def answer(pipeline: Pipeline, fields: FilterFields, name: str, arguments: Any, turn: Turn) -> Answer:
+async def answer_search(pipeline: Pipeline, fields: FilterFields, arguments: Any, turn: Turn) -> Answer:
     """Raises: ArgumentError: the model sent something that cannot be used; the message is for it."""
     parameters = pipeline.parameters
-    if name == READ_DOCUMENT and parameters.read_document:
-        asked = read_arguments(arguments, turn)
-        call = turn.call(f"{pipeline.key} {name} {asked}")
-        return Answer(await _once(pipeline, call, lambda: _read(pipeline, asked, turn)))
-    if name != parameters.tool_name:
-        names = [parameters.tool_name, *([READ_DOCUMENT] if parameters.read_document else [])]
-        raise ArgumentError(f"There is no tool {echo(name)}; available: {', '.join(names)}.")
     await fields.load()
     search = search_arguments(
         arguments,
@@ -46,12 +38,19 @@ async def answer(pipeline: Pipeline, fields: FilterFields, name: str, arguments:
         default_top_k=parameters.top_k,
         fields=fields.current(),
     )
-    call = turn.call(f"{pipeline.key} {name} {_signature(search)}")
-    result = await _once(pipeline, call, lambda: _search(pipeline, search, turn))
+    call = turn.call(f"{pipeline.key} {parameters.tool_name} {_signature(search)}")
+    result = await once(pipeline, call, lambda: _search(pipeline, search, turn))
     return Answer(result, search.query, search.knowledge_bases)
 
 
-async def _once(pipeline: Pipeline, call: Call, fresh: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+async def answer_read(pipeline: Pipeline, fields: FilterFields, arguments: Any, turn: Turn) -> Answer:
+    """Raises: ArgumentError: the model sent something that cannot be used; the message is for it."""
+    asked = read_arguments(arguments, turn)
+    call = turn.call(f"{pipeline.key} read_document {asked}")
+    return Answer(await once(pipeline, call, lambda: _read(pipeline, asked, turn)))
+
+
+async def once(pipeline: Pipeline, call: Call, fresh: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
     """A fresh answer the first time or after an error; then the same with a note; past the limits, only words."""
     async with call.lock:
         call.count += 1

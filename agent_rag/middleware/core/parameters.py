@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
@@ -15,6 +15,9 @@ from ...retrieval.rerank_llm import DEFAULT_PROMPT, check_prompt
 from ...retrieval.template import fill
 
 MAX_TOP_K = 50
+
+ToolName = Literal["search_knowledge", "read_document"]
+TOOL_NAMES: tuple[ToolName, ...] = get_args(ToolName)
 
 OnResults = Callable[
     [list[VectorSearchResult]], Sequence[VectorSearchResult] | Awaitable[Sequence[VectorSearchResult] | None] | None
@@ -73,6 +76,9 @@ class Parameters(BaseModel):
     """Show only the words of Markdown and HTML images in passages, not their addresses. An answer that repeats such an
     image makes a front end load it, which can carry parts of the conversation to its address."""
 
+    tools: Literal["search", "all"] | tuple[ToolName, ...] = "search"
+    """What `agentic` mode offers: ``search`` is ``search_knowledge`` alone, ``all`` every tool that the knowledge bases
+    can answer, or names of them as a set or list."""
     tool_name: str = Field(default="search_knowledge", pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")
     tool_description: str | None = None
     """Default: made from the names and descriptions of the knowledge bases."""
@@ -84,11 +90,24 @@ class Parameters(BaseModel):
     exclude_metadata: tuple[str, ...] = ()
     """Metadata fields that neither the model nor the citations show."""
     read_document: bool = False
-    """Offer a second tool, ``read_document``, for the text around a hit or a whole document."""
+    """Offer ``read_document`` too, for the text around a hit or a whole document; the same as naming it in `tools`."""
     on_results: SkipJsonSchema[OnResults | None] = Field(default=None, exclude=True)
     """Called with the hits of each search, best first; what it returns replaces them (None keeps them)."""
     token_counter: SkipJsonSchema[Callable[[str], int] | None] = Field(default=None, exclude=True)
     """Tokens of a text; default: a quarter of its UTF-8 bytes."""
+
+    @field_validator("tools", mode="before")
+    @classmethod
+    def _in_order(cls, value: Any) -> Any:
+        """Names in the order of the table; an unknown one stays, for the message."""
+        if isinstance(value, str):
+            return (value,) if value in TOOL_NAMES else value
+        if not isinstance(value, Iterable):
+            return value
+        listed = list(value)
+        if not listed:
+            raise ValueError(f"tools is empty; name at least one of {', '.join(TOOL_NAMES)}, or 'search' or 'all'")
+        return (*(name for name in TOOL_NAMES if name in listed), *(name for name in listed if name not in TOOL_NAMES))
 
     @field_validator("filter", mode="before")
     @classmethod
@@ -137,6 +156,12 @@ class Parameters(BaseModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        if self.tool_name != "search_knowledge" and self.tool_name in self.chosen_tools:
+            raise ValueError(f"tool_name is {self.tool_name!r}, the name of another tool that is offered")
+        return self
+
     @field_serializer("filter")
     def _filter_json(self, value: Filter | None) -> dict[str, Any] | None:
         return None if value is None else to_json(value)
@@ -146,6 +171,14 @@ class Parameters(BaseModel):
         """The template's text before and after ``{context}``."""
         before, _, after = fill(self.hint_template, {"context": "\x00"}).partition("\x00")
         return before, after
+
+    @property
+    def chosen_tools(self) -> tuple[ToolName, ...]:
+        """The tools by name, ``search_knowledge`` also where it is called otherwise."""
+        if self.tools == "all":
+            return TOOL_NAMES
+        named: tuple[ToolName, ...] = ("search_knowledge",) if self.tools == "search" else self.tools
+        return tuple(name for name in TOOL_NAMES if name in named or (name == "read_document" and self.read_document))
 
     @property
     def candidate_k(self) -> int:

@@ -124,7 +124,7 @@ class Pipeline:
             before=before,
             after=after,
             show_base=len(self.bases) > 1,
-            show_document=parameters.read_document,
+            show_document="read_document" in parameters.chosen_tools,
             hidden=self.hidden_fields,
             disarm_images=parameters.disarm_images,
         )

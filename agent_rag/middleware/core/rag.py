@@ -15,17 +15,18 @@ from ...retrieval.fence import is_fenced
 from ...retrieval.rerank import RerankerBase
 from ...retrieval.rerank_llm import LLMReranker
 from ...retrieval.rewrite import QueryRewriter
-from .answering import Answer, answer
+from .answering import Answer
 from .arguments import ArgumentError
 from .events import ToolCallEvent
 from .fields import FilterFields
 from .hint import Hint
 from .hinting import make_hint
+from .instruments.table import answer, specs
 from .parameters import Parameters as RAGParameters
 from .pipeline import Gate, Pipeline, Scope, check_filterable
 from .result import ToolResult, said
 from .search import Base, KnowledgeBaseLike, reason_of
-from .tool import READ_DOCUMENT, KnowledgeTool, read_spec, search_spec
+from .tool import KnowledgeTool
 from .turn import Ask, History, Turn
 
 logger = logging.getLogger("agent_rag")
@@ -166,14 +167,7 @@ class RAGMiddleware:
         """The tools of agentic mode; none in static mode. With ``filter_fields="auto"``, call `list_tools` instead."""
         if self.parameters.mode != "agentic":
             return []
-        parameters = self.parameters
-        spec = search_spec(
-            parameters.tool_name, parameters.tool_description, self._bases, parameters.top_k, self._fields.current()
-        )
-        tools = [KnowledgeTool(spec, self._caller(spec.name))]
-        if parameters.read_document:
-            tools.append(KnowledgeTool(read_spec(), self._caller(READ_DOCUMENT)))
-        return tools
+        return [KnowledgeTool(spec, self._caller(spec.name)) for spec in specs(self._pipeline, self._fields)]
 
     async def list_tools(self, *, refresh: bool = True) -> list[KnowledgeTool]:
         """`tools`, after reading what ``filter_fields="auto"`` needs from the stores, if it was not read before or with

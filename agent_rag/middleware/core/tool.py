@@ -12,8 +12,6 @@ from .result import ToolResult
 from .search import Base
 from .turn import Turn
 
-READ_DOCUMENT = "read_document"
-
 
 class KnowledgeTool:
     """A tool that is ready to be registered: `name`, `description`, `parameters` (JSON schema), and an async call.
@@ -131,7 +129,7 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 def read_spec() -> ToolSpec:
     """The tool ``read_document``."""
     return ToolSpec(
-        name=READ_DOCUMENT,
+        name="read_document",
         description=(
             "Read more of a document than a search shows: the text around a hit, or the whole document in parts. "
             "Give the number of a hit as 'around', or the document id from its header."

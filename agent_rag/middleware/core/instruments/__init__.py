@@ -1,0 +1,1 @@
+"""The tools of agentic mode, one module each; `table` says which there are."""
