@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,6 @@ from agent_rag import DirectorySource, FileSource, KnowledgeBase, MemoryStore, P
 from agent_rag.ingestion import IngestReport
 from agent_rag.testing import HashEmbedding
 from tests.ingestion.test_ingest import outcomes, write
-
-
-@pytest.fixture(scope="module")
-def pool() -> Any:
-    """One pool for the module: starting worker processes takes a moment."""
-    shared = ParserPool(workers=2)
-    yield shared
-    shared.close()
-
-
-@pytest.fixture
-async def kb() -> AsyncIterator[KnowledgeBase]:
-    async with MemoryStore() as store:
-        yield KnowledgeBase("kb", "files", HashEmbedding(), store, "kb")
 
 
 async def texts(kb: KnowledgeBase, **filter: Any) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,6 @@ from agent_rag import DirectorySource, FileSource, KnowledgeBase, MemoryStore, P
 from agent_rag.errors import EmbeddingAuthError, SourceError
 from agent_rag.events import LoadProgress
 from agent_rag.testing import HashEmbedding, SevenMethodStore
-
-
-@pytest.fixture(scope="module")
-def pool() -> Any:
-    """One pool for the module: starting worker processes takes a moment."""
-    shared = ParserPool(workers=2)
-    yield shared
-    shared.close()
-
-
-@pytest.fixture
-async def kb() -> AsyncIterator[KnowledgeBase]:
-    async with MemoryStore() as store:
-        yield KnowledgeBase("kb", "files", HashEmbedding(), store, "kb")
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

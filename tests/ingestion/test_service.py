@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,20 +22,6 @@ from agent_rag.ingestion import (
 from agent_rag.sources import SourceDocument
 from agent_rag.testing import HashEmbedding
 from tests.ingestion.test_ingest import outcomes, write
-
-
-@pytest.fixture(scope="module")
-def pool() -> Any:
-    """One pool for the module: starting worker processes takes a moment."""
-    shared = ParserPool(workers=1)
-    yield shared
-    shared.close()
-
-
-@pytest.fixture
-async def kb() -> AsyncIterator[KnowledgeBase]:
-    async with MemoryStore() as store:
-        yield KnowledgeBase("kb", "files", HashEmbedding(), store, "kb")
 
 
 def upload(number: int, text: str) -> SourceDocument:

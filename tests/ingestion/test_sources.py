@@ -4,33 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_rag import DirectorySource, FileSource, KnowledgeBase, MemoryStore, ParserPool, WebSource, ingest, sync
+from agent_rag import DirectorySource, FileSource, KnowledgeBase, ParserPool, WebSource, ingest, sync
 from agent_rag.errors import ConfigurationError, SourceError
 from agent_rag.events import LoadProgress
 from agent_rag.sources import GitSource, MemorySource, SourceBase, SourceDocument, open_source
-from agent_rag.testing import HashEmbedding
 from tests.ingestion.page_server import Page, PageServer
 from tests.ingestion.test_ingest import outcomes, write
-
-
-@pytest.fixture(scope="module")
-def pool() -> Any:
-    """One pool for the module: starting worker processes takes a moment."""
-    shared = ParserPool(workers=1)
-    yield shared
-    shared.close()
-
-
-@pytest.fixture
-async def kb() -> AsyncIterator[KnowledgeBase]:
-    async with MemoryStore() as store:
-        yield KnowledgeBase("kb", "files", HashEmbedding(), store, "kb")
 
 
 def git(folder: Path, *arguments: str) -> None:

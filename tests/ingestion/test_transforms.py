@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,14 +21,6 @@ from agent_rag.testing import HashEmbedding
 
 PICTURE = base64.b64encode(os.urandom(225_000)).decode()
 MARKDOWN = f"# Title\n\nBefore.\n\n![chart](data:image/png;base64,{PICTURE})\n\n## Next\n\nAfter.\n"
-
-
-@pytest.fixture(scope="module")
-def pool() -> Any:
-    """One pool for the module: starting worker processes takes a moment."""
-    shared = ParserPool(workers=1)
-    yield shared
-    shared.close()
 
 
 @pytest.fixture

@@ -6,16 +6,15 @@ import asyncio
 import io
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import docx
 import pytest
 
-from agent_rag import KnowledgeBase, MemoryStore, ParserPool, WebSource, ingest, sync
+from agent_rag import KnowledgeBase, ParserPool, WebSource, ingest, sync
 from agent_rag.errors import ConfigurationError, SourceError
 from agent_rag.sources import Listing
-from agent_rag.testing import HashEmbedding
 from tests.shared import ROOT
 
 from .page_server import Page, PageServer, slowly
@@ -23,20 +22,6 @@ from .page_server import Page, PageServer, slowly
 
 def html(text: str, title: str = "A page") -> Page:
     return Page(f"<html><head><title>{title}</title></head><body><main><p>{text}</p></main></body></html>".encode())
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ParserPool]:
-    """One pool for the module: starting worker processes takes a moment."""
-    shared = ParserPool(workers=1)
-    yield shared
-    shared.close()
-
-
-@pytest.fixture
-async def kb() -> AsyncIterator[KnowledgeBase]:
-    async with MemoryStore() as store:
-        yield KnowledgeBase("kb", "pages", HashEmbedding(), store, "kb")
 
 
 @pytest.fixture

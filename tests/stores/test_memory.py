@@ -11,12 +11,12 @@ import pytest
 from agent_rag.documents import ChunkKey, VectorRecord
 from agent_rag.errors import ConfigurationError, LimitExceededError
 from agent_rag.filters import F
-from agent_rag.retrieval.lexical import tokenize
 from agent_rag.stores import MemoryStore
 from agent_rag.stores.base import RetrieveRequest, Scored
 from agent_rag.testing import StoreContract, record
 from agent_rag.testing.records import document
 from agent_rag.testing.store_contract.keyword import naive_bm25
+from tests.stores.bm25s_agreement import agreement
 
 SCIFACT = Path(__file__).resolve().parents[2] / "../shared/ir/scifact_train"
 
@@ -249,31 +249,15 @@ async def test_keyword_search_agrees_with_bm25s(store) -> None:
     await store.create_collection("c", 0)
     await store.insert("c", [record(name, text=text, vector=()) for name, text in texts.items()])
 
-    whole = await _agreement(store, texts, queries)
+    whole = await agreement(store, "c", texts, queries)
     gone = list(texts)[::10]
     await store.delete_documents("c", gone)
     left = {name: text for name, text in texts.items() if name not in set(gone)}
-    reduced = await _agreement(store, left, queries)
+    reduced = await agreement(store, "c", left, queries)
 
     assert len(queries) == 809
     assert whole >= 0.99
     assert reduced >= 0.99
-
-
-async def _agreement(store: MemoryStore, texts: dict[str, str], queries: list[str]) -> float:
-    """Share of queries with the same 10 documents in the same order."""
-    bm25s = pytest.importorskip("bm25s")
-    names = np.array(sorted(texts))
-    index = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
-    index.index([tokenize(texts[name]) for name in names], show_progress=False)
-    same = 0
-    for query in queries:
-        scores = index.get_scores(tokenize(query))
-        best = np.lexsort((np.arange(len(names)), -scores))[:10]
-        expected = [str(names[n]) for n in best if scores[n] > 0]
-        hits = await store.retrieve("c", RetrieveRequest(texts=[query], limit=10))
-        same += [hit.document_id for hit in hits] == expected
-    return same / len(queries)
 
 
 async def test_records_need_not_be_a_list(store) -> None:
