@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 from pydantic import SecretStr
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from ..errors import AgentRAGError, ConfigurationError, redact
+from .closing import AsyncClosing
 
 logger = logging.getLogger("agent_rag")
 
@@ -52,7 +52,7 @@ class HTTPFailure(AgentRAGError):
         return late or (self.status == 429 and _QUOTA.search(str(self)) is not None)
 
 
-class JSONClient:
+class JSONClient(AsyncClosing):
     """POSTs JSON to one service. Holds one connection pool per event loop; `aclose` closes the current loop's."""
 
     def __init__(
@@ -95,14 +95,6 @@ class JSONClient:
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     async def post_once(self, path: str, body: Mapping[str, Any]) -> Any:
         """As `post`, with one attempt."""
@@ -156,6 +148,16 @@ def request_failures(url: str, timeout_s: float) -> Iterator[None]:
         raise failure from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise HTTPFailure(f"{url}: {type(error).__name__}: {error}") from error
+
+
+class AsksByHTTP(AsyncClosing):
+    """A part that asks one service."""
+
+    _http: JSONClient
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        await self._http.aclose()
 
 
 def refusal(url: str, answer: httpx.Response, detail: str = "") -> HTTPFailure:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from pydantic import SecretStr
 
-from .._util.http import HTTPFailure, JSONClient, secret
+from .._util.http import AsksByHTTP, HTTPFailure, JSONClient, secret
 from ..content import DataBlock, TextBlock
 from ..errors import ChatError, ChatTimeoutError, ConfigurationError
 from .base import ChatMessage, ChatReply, ToolCall, ToolSpec, data_url, image_note
 
 
-class OpenAIChatModel:
+class OpenAIChatModel(AsksByHTTP):
     """Asks an OpenAI-compatible endpoint (``POST /chat/completions``). What you send leaves the machine."""
 
     def __init__(
@@ -84,18 +83,6 @@ class OpenAIChatModel:
                 raise
         self._takes_schema = False
         return await self.structured(messages, schema, max_tokens=max_tokens)
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
-        await self._http.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def _body(self, messages: Sequence[ChatMessage], max_tokens: int | None) -> dict[str, Any]:
         wire = [_wire(message, images=self.supports_images) for message in messages]

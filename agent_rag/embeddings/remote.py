@@ -8,13 +8,12 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, ClassVar, NamedTuple, Self, TypedDict, Unpack
+from typing import Any, ClassVar, NamedTuple, TypedDict, Unpack
 
 from pydantic import SecretStr
 
 from .._util.gate import Gate, ServiceRefusesError
-from .._util.http import HTTPFailure, JSONClient
+from .._util.http import AsksByHTTP, HTTPFailure, JSONClient
 from ..content import DataBlock
 from ..errors import (
     ConfigurationError,
@@ -75,7 +74,7 @@ class _SilentProviderError(EmbeddingUnavailableError, EmbeddingTimeoutError):
     """No request of several was answered in time."""
 
 
-class RemoteEmbeddingModel(EmbeddingModelBase):
+class RemoteEmbeddingModel(AsksByHTTP, EmbeddingModelBase):
     """Base of the providers: a subclass says what a request is and how its answer reads.
 
     What is embedded leaves the machine, nothing else does.
@@ -162,18 +161,6 @@ class RemoteEmbeddingModel(EmbeddingModelBase):
             embeddings=[vector for answer in answers for vector in answer.vectors],
             tokens=sum(counted) if counted else None,
         )
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
-        await self._http.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def _prepared(self, inputs: Sequence[EmbeddingInput], mode: EmbeddingMode) -> list[str | DataBlock]:
         """Texts with their prefix, queries cut; images as they are where the model takes them."""

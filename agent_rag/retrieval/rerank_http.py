@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from pydantic import SecretStr
 
-from .._util.http import HTTPFailure, JSONClient, secret
+from .._util.http import AsksByHTTP, HTTPFailure, JSONClient, secret
 from ..documents import VectorSearchResult
 from ..errors import ConfigurationError, RerankError
 from .rerank import Order, RerankerBase
@@ -49,7 +48,7 @@ _SHAPES: dict[RerankAPI, _Shape] = {
 }
 
 
-class HTTPReranker(RerankerBase):
+class HTTPReranker(AsksByHTTP, RerankerBase):
     """Asks a reranking service. The query and the candidates' text leave the machine, nothing else."""
 
     def __init__(
@@ -116,18 +115,6 @@ class HTTPReranker(RerankerBase):
         except HTTPFailure as failure:
             raise RerankError(str(failure)) from failure
         return _scores(answer)
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
-        await self._http.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 def _scores(answer: Any) -> list[tuple[int, float]]:
