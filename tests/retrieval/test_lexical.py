@@ -68,3 +68,20 @@ def test_a_word_is_the_same_beside_any_character() -> None:
     assert tokenize("na\u00efve caf\u00e9s") == ["na\u00efv", "caf\u00e9"]
     assert tokenize("cafe\u0301s") == tokenize("caf\u00e9s")
     assert tokenize("word\u65e5\u672c") == ["word", "\u65e5", "\u672c", "\u65e5\u672c"]
+
+
+def test_scripts_without_blanks_become_threes() -> None:
+    """Thai, Lao, Khmer and Burmese: a word is found within a sentence, whatever zero-width blanks an editor put in."""
+    sentence, word = "แมวนอนวันละสิบหกชั่วโมง", "ชั่วโมง"
+
+    assert tokenize("แมวนอน") == ["แมว", "มวน", "วนอ", "นอน"]
+    assert set(tokenize(word)) < set(tokenize(sentence))
+    assert tokenize("ภาษ\u200bาไทย") == tokenize("ภาษาไทย")
+    assert tokenize("\u1780\u1781\u17d4\u1782\u1783\u1784") == ["\u1780\u1781", "\u1782\u1783\u1784"]
+    assert set(tokenize("\u0e9e\u0eb2\u0eaa\u0eb2")) < set(tokenize("\u0e9e\u0eb2\u0eaa\u0eb2\u0ea5\u0eb2\u0ea7"))
+    assert set(tokenize("\u1019\u103c\u1014\u103a")) < set(tokenize("\u1019\u103c\u1014\u103a\u1019\u102c"))
+
+
+def test_latin_words_end_where_such_a_script_begins() -> None:
+    """A product name inside a Thai sentence is a word of its own."""
+    assert tokenize("เปิดLinuxก่อน") == ["เปิ", "ปิด", "linux", "ก่อ", "่อน"]
