@@ -14,7 +14,7 @@ class Limits(BaseModel):
     `chunks_per_document`, which it counts per request.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     documents_per_request: int = Field(default=1_000, ge=1)
     chunk_characters: int = Field(default=1_000_000, ge=1)

@@ -28,8 +28,8 @@ ORDER = [
     ["sources"],
     ["knowledge"],
     ["ingestion"],
-    ["config"],
     ["middleware"],
+    ["config"],
     ["mcp"],
     ["cli"],
 ]

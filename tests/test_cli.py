@@ -41,8 +41,9 @@ def run(*arguments: str) -> Any:
 
 
 def run_json(*arguments: str) -> Any:
+    """The last line, which is the result; lines of progress are before it."""
     result = run(*arguments, "--json")
-    return json.loads(result.stdout)
+    return json.loads(result.stdout.splitlines()[-1])
 
 
 def test_ingest_search_list_delete(files: Path) -> None:
@@ -289,8 +290,9 @@ def test_an_interrupted_ingest_can_be_run_again(files: Path) -> None:
 
     assert child.returncode == 130
     assert waited < 5
-    assert json.loads(again.stdout)["ok"]
-    assert sum(json.loads(again.stdout)["counts"].values()) == 3_002
+    report = json.loads(again.stdout.splitlines()[-1])
+    assert report["ok"]
+    assert sum(report["counts"].values()) == 3_002
 
 
 def test_a_misspelt_knowledge_base_is_refused(files: Path) -> None:

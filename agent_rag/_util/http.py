@@ -7,8 +7,8 @@ import logging
 import os
 import re
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -90,6 +90,37 @@ class JSONClient(AsyncClosing):
         Raises: HTTPFailure: after the last attempt, or at once for an answer that a retry cannot change.
         """
         return await retried(lambda: self.post_once(path, body), max_attempts=self._max_attempts)
+
+    async def open_lines(self, path: str, body: Mapping[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[str]]:
+        """POST `body`, and give the lines of the answer as they come. Retried until the answer begins, as `post`.
+
+        Raises: HTTPFailure: as `post`; also from the iterator, where the answer breaks off.
+        """
+        answer = await retried(lambda: self._open_once(path, body), max_attempts=self._max_attempts)
+        return self._lines(answer)
+
+    async def _open_once(self, path: str, body: Mapping[str, Any]) -> httpx.Response:
+        url = f"{self.base_url}{path}"
+        with request_failures(url, self._timeout_s):
+            client = self._client()
+            answer = await client.send(client.build_request("POST", url, json=body), stream=True)
+            if answer.is_error:
+                await answer.aread()
+        if answer.is_error:
+            raise refusal(url, answer, f": {answer.text[:500]}")
+        return answer
+
+    @asynccontextmanager
+    async def _lines(self, answer: httpx.Response) -> AsyncIterator[AsyncIterator[str]]:
+        async def lines() -> AsyncIterator[str]:
+            with request_failures(str(answer.url), self._timeout_s):
+                async for line in answer.aiter_lines():
+                    yield line
+
+        try:
+            yield lines()
+        finally:
+            await answer.aclose()
 
     async def aclose(self) -> None:
         client = self._clients.pop(asyncio.get_running_loop(), None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from pydantic import SecretStr
 
@@ -13,6 +13,9 @@ from .._util.http import AsksByHTTP, HTTPFailure, JSONClient, secret
 from ..content import DataBlock, TextBlock
 from ..errors import ChatError, ChatTimeoutError, ConfigurationError
 from .base import ChatMessage, ChatReply, ToolCall, ToolSpec, data_url, image_note
+from .streaming import ReplyBuilder
+
+T = TypeVar("T")
 
 
 class OpenAIChatModel(AsksByHTTP):
@@ -64,10 +67,27 @@ class OpenAIChatModel(AsksByHTTP):
     async def __call__(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_tokens: int | None = None
     ) -> ChatReply:
-        body = self._body(messages, max_tokens)
-        if tools:
-            body["tools"] = [{"type": "function", "function": tool.model_dump()} for tool in tools]
-        return _reply(await self._post(body))
+        return _reply(await self._post(self._body(messages, max_tokens, tools)))
+
+    async def stream(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_tokens: int | None = None
+    ) -> AsyncIterator[str | ChatReply]:
+        """The text of the answer, piece by piece as it comes, and last the whole `ChatReply`, with its tool calls.
+
+        A server that cannot stream gives the whole at once. Retried as other calls until the first piece.
+
+        Raises: ChatError: also when the stream ends early. ChatTimeoutError.
+        """
+        body = {**self._body(messages, max_tokens, tools), "stream": True}
+        builder = ReplyBuilder()
+        async with await self._sent(body, self._http.open_lines) as lines:
+            try:
+                async for line in lines:
+                    if text := builder.add(line):
+                        yield text
+            except HTTPFailure as failure:
+                raise _chat_error(failure) from failure
+        yield _reply(builder.message())
 
     async def structured(
         self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], *, max_tokens: int | None = None
@@ -84,23 +104,33 @@ class OpenAIChatModel(AsksByHTTP):
         self._takes_schema = False
         return await self.structured(messages, schema, max_tokens=max_tokens)
 
-    def _body(self, messages: Sequence[ChatMessage], max_tokens: int | None) -> dict[str, Any]:
+    def _body(
+        self, messages: Sequence[ChatMessage], max_tokens: int | None, tools: Sequence[ToolSpec] = ()
+    ) -> dict[str, Any]:
         wire = [_wire(message, images=self.supports_images) for message in messages]
         bound = {} if max_tokens is None or "max_completion_tokens" in self._options else {"max_tokens": max_tokens}
-        return {"model": self.model, "messages": wire, **bound, **self._options}
+        offered = {"tools": [{"type": "function", "function": tool.model_dump()} for tool in tools]} if tools else {}
+        return {"model": self.model, "messages": wire, **bound, **self._options, **offered}
 
     async def _post(self, body: dict[str, Any]) -> Any:
+        return await self._sent(body, self._http.post)
+
+    async def _sent(self, body: dict[str, Any], send: Callable[[str, dict[str, Any]], Awaitable[T]]) -> T:
         try:
-            return await self._http.post("/chat/completions", body)
+            return await send("/chat/completions", body)
         except HTTPFailure as failure:
             if failure.status == 400 and "max_tokens" in body and "max_completion_tokens" in str(failure):
                 # OpenAI's reasoning models know the newer name only.
                 newer = {name: value for name, value in body.items() if name != "max_tokens"}
-                return await self._post({**newer, "max_completion_tokens": body["max_tokens"]})
-            if failure.timed_out:
-                raise ChatTimeoutError(f"{failure}; raise timeout_s or check base_url") from failure
-            cure = "; check api_key or OPENAI_API_KEY" if failure.status in (401, 403) else ""
-            raise ChatError(f"{failure}{cure}") from failure
+                return await self._sent({**newer, "max_completion_tokens": body["max_tokens"]}, send)
+            raise _chat_error(failure) from failure
+
+
+def _chat_error(failure: HTTPFailure) -> ChatError:
+    if failure.timed_out:
+        return ChatTimeoutError(f"{failure}; raise timeout_s or check base_url")
+    cure = "; check api_key or OPENAI_API_KEY" if failure.status in (401, 403) else ""
+    return ChatError(f"{failure}{cure}")
 
 
 def _wire(message: ChatMessage, *, images: bool) -> dict[str, Any]:

@@ -13,15 +13,14 @@ import logging
 import os
 import sys
 from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from .._util.extras import DISTRIBUTION
 from ..config.settings import (
-    CONFIG_NAME,
     KnowledgeBaseSettings,
+    Settings,
     former_store_note,
     knowledge_base_from,
     load_settings,
@@ -31,32 +30,12 @@ from ..config.settings import (
 from ..knowledge.knowledge_base import KnowledgeBase
 from . import output as console
 from .configuring import config_app, init
+from .loading import ingest, sync
 from .managing import reload, remove, sources
-from .options import (
-    OCR,
-    All,
-    AsJSON,
-    Base,
-    Checksum,
-    ChunkSize,
-    Config,
-    DryRun,
-    Exclude,
-    FilterJSON,
-    Generated,
-    Include,
-    OCRLanguage,
-    Overlap,
-    Reread,
-    SourceName,
-    StoreURI,
-)
+from .options import AsJSON, Base, Config, FilterJSON, StoreURI
 from .overview import drop, show, status
-from .running import guarded, run, stop, tell_if_empty
+from .running import INTERRUPTED, first_given, guarded, run, run_with_settings, stop, tell_if_empty
 from .upkeep import backup, cache, check, compact, copy
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(
     name="agent-rag",
@@ -85,119 +64,12 @@ def _options(
 
 
 @app.command()
-def ingest(
-    paths: Annotated[list[str], typer.Argument(help="Files, directories, pages (https://...), repositories, s3://...")],
-    kb: Base = None,
-    config: Config = None,
-    store: StoreURI = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    include_generated: Generated = None,
-    recursive: Annotated[bool, typer.Option(help="Look into sub-directories.")] = True,
-    chunk_size: ChunkSize = None,
-    overlap: Overlap = None,
-    ocr: OCR = None,
-    ocr_language: OCRLanguage = None,
-    source: SourceName = None,
-    dry_run: DryRun = False,
-    reread: Reread = False,
-    checksum: Checksum = False,
-    show_all: All = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first failure.")] = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Keep a directory in step until interrupted; also deletes what is gone.")
-    ] = False,
-    allow_private: Annotated[
-        bool, typer.Option("--allow-private", help="Also fetch from this machine and private networks.")
-    ] = False,
-    as_json: AsJSON = False,
-) -> None:
-    """Add files and pages of the web to a knowledge base; what has not changed is skipped."""
-    options = {
-        "include": include or (),
-        "exclude": exclude or (),
-        "include_generated": include_generated,
-        "recursive": recursive,
-        "name": source,
-        "dry_run": dry_run,
-        "force": reread,
-        "checksum": checksum,
-        "strict": strict,
-    }
-    _load(
-        paths,
-        options,
-        kb,
-        config,
-        store,
-        chunk_size,
-        overlap,
-        as_json,
-        ocr=ocr_language or ocr,
-        show_all=show_all,
-        allow_private=allow_private,
-        watching=watch,
-    )
-
-
-@app.command()
-def sync(
-    directory: Annotated[
-        Path, typer.Argument(help="Directory that the knowledge base shall mirror.", exists=True, file_okay=False)
-    ],
-    kb: Base = None,
-    config: Config = None,
-    store: StoreURI = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    include_generated: Generated = None,
-    recursive: Annotated[bool, typer.Option(help="Look into sub-directories.")] = True,
-    chunk_size: ChunkSize = None,
-    overlap: Overlap = None,
-    ocr: OCR = None,
-    ocr_language: OCRLanguage = None,
-    source: SourceName = None,
-    dry_run: DryRun = False,
-    reread: Reread = False,
-    checksum: Checksum = False,
-    show_all: All = False,
-    force: Annotated[bool, typer.Option("--force", help="Delete even if most files are gone.")] = False,
-    as_json: AsJSON = False,
-) -> None:
-    """Make a knowledge base hold what a directory holds: add, replace, and delete what is gone."""
-    options = {
-        "include": include or (),
-        "exclude": exclude or (),
-        "include_generated": include_generated,
-        "recursive": recursive,
-        "name": source,
-        "dry_run": dry_run,
-        "force": reread,
-        "checksum": checksum,
-        "prune": True,
-        "max_prune_share": 1.0 if force else 0.5,
-    }
-    _load(
-        [str(directory)],
-        options,
-        kb,
-        config,
-        store,
-        chunk_size,
-        overlap,
-        as_json,
-        ocr=ocr_language or ocr,
-        show_all=show_all,
-    )
-
-
-@app.command()
 def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
     kb: Base = None,
     config: Config = None,
     store: StoreURI = None,
-    top_k: Annotated[int, typer.Option("--top-k", "-n", min=1, help="Hits at most.")] = 5,
+    top_k: Annotated[int | None, typer.Option("--top-k", "-n", min=1, help="Hits at most; default: 5.")] = None,
     mode: Annotated[str | None, typer.Option(help="hybrid, semantic or keyword; default: the best there is.")] = None,
     threshold: Annotated[float | None, typer.Option(help="Least score of a hit.")] = None,
     filter: FilterJSON = None,
@@ -210,10 +82,11 @@ def search(
 
         results = await base.search(
             query,
-            top_k,
-            threshold if threshold is not None else settings.score_threshold,
-            mode=mode,  # type: ignore[arg-type]
+            top_k or settings.search.top_k,
+            first_given(threshold, settings.score_threshold),
+            mode=mode or settings.search.mode,  # type: ignore[arg-type]
             filter=parse_filter(filter) if filter else None,
+            distinct=settings.search.distinct,
         )
         console.show_results(results, as_json=as_json)
         await tell_if_empty(base, results)
@@ -227,7 +100,9 @@ def ask(
     kb: Base = None,
     config: Config = None,
     store: StoreURI = None,
-    top_k: Annotated[int, typer.Option("--top-k", "-n", min=1, max=50, help="Passages the model sees.")] = 5,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", "-n", min=1, max=50, help="Passages of one search; default: 5.")
+    ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Quote sentences; use no language model.")] = False,
     mode: Annotated[
         str | None,
@@ -237,28 +112,31 @@ def ask(
 ) -> None:
     """Answer from the documents, with citations.
 
-    Uses the model of OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL. Without one it quotes the sentences that fit.
+    Uses the model of OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL, or of [chat] in agent-rag.toml. Without one it
+    quotes the sentences that fit.
     """
-
     if mode not in (None, "agentic", "static"):
         stop(f"--mode is {mode!r}; use agentic or static", as_json)
 
-    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
+    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings, known: Settings) -> None:
         from .ask import answer
 
+        on_text = console.TextStream(as_json=as_json)
         result = await answer(
             base,
             question,
-            top_k=top_k,
-            threshold=settings.score_threshold,
+            top_k=top_k or known.middleware.top_k,
+            threshold=first_given(settings.score_threshold, known.middleware.score_threshold),
             offline=offline,
             mode=mode,  # type: ignore[arg-type]
+            settings=known,
+            on_text=on_text,
         )
-        console.show_answer(result, as_json=as_json)
+        console.show_answer(result, as_json=as_json, streamed=on_text.text)
         if result.error:
             raise typer.Exit(1)
 
-    run(work, kb, config, store, as_json)
+    run_with_settings(work, kb, config, store, as_json)
 
 
 @app.command("list")
@@ -321,9 +199,11 @@ def mcp(
         list[str] | None, typer.Option("--kb", "-k", help="Knowledge base to offer; may be repeated; default: all.")
     ] = None,
     config: Config = None,
-    http: Annotated[bool, typer.Option("--http", help="Serve streamable HTTP instead of stdio.")] = False,
-    host: Annotated[str, typer.Option(help="Address to bind; others than loopback need a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port of the HTTP server.")] = 8765,
+    http: Annotated[
+        bool | None, typer.Option("--http/--stdio", help="Serve streamable HTTP, or stdio (default).")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to bind; others than loopback need a token.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port of the HTTP server; default: 8765.")] = None,
     token: Annotated[
         str | None, typer.Option(envvar="AGENT_RAG_MCP_TOKEN", help="Bearer token that HTTP clients must send.")
     ] = None,
@@ -339,9 +219,11 @@ def mcp(
 
     async def work() -> None:
         from .. import mcp as server_of
+        from ..config.parts import reranker_of
 
         settings = load_settings(config)
-        names = kb or list(settings.knowledge_bases) or [settings.choose(None)[0]]
+        offered = settings.mcp
+        names = kb or offered.knowledge_bases or list(settings.knowledge_bases) or [settings.choose(None)[0]]
         async with contextlib.AsyncExitStack() as stack:
             stores: dict[str, Any] = {}
             bases = []
@@ -353,16 +235,20 @@ def mcp(
                 if place not in stores:  # an embedded folder can be opened only once
                     stores[place] = await stack.enter_async_context(open_store(found, folder=settings.folder))
                 bases.append(knowledge_base_from(chosen, found, stores[place]))
-            server = server_of.build_server(bases)
-            if http:
-                typer.echo(f"serving http://{host}:{port}/mcp", err=True)
+            parameters = settings.middleware.model_copy(update={"mode": "agentic"})
+            if "read_document" not in settings.middleware.model_fields_set:
+                parameters = parameters.model_copy(update={"read_document": True})
+            server = server_of.build_server(bases, parameters, name=offered.name, reranker=reranker_of(settings))
+            if offered.http if http is None else http:
+                address, number = host or offered.host, port or offered.port
+                typer.echo(f"serving http://{address}:{number}/mcp", err=True)
                 await server_of.serve_http(
                     server,
-                    host=host,
-                    port=port,
+                    host=address,
+                    port=number,
                     token=token,
-                    allowed_origins=allow_origin or (),
-                    allowed_hosts=allow_host or (),
+                    allowed_origins=allow_origin or offered.allowed_origins,
+                    allowed_hosts=allow_host or offered.allowed_hosts,
                 )
             else:
                 await server_of.serve_stdio(server)
@@ -385,7 +271,7 @@ def doctor(config: Config = None, as_json: AsJSON = False) -> None:
     guarded(work, as_json)
 
 
-for command in (sources, reload, remove, copy, check, backup, compact, cache, show, status, drop, init):
+for command in (ingest, sync, sources, reload, remove, copy, check, backup, compact, cache, show, status, drop, init):
     app.command()(command)
 app.add_typer(config_app)
 
@@ -398,50 +284,5 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except KeyboardInterrupt:
-        print("interrupted; what was stored is kept, run it again to go on", file=sys.stderr)  # noqa: T201
-        sys.exit(130)
-
-
-def _load(
-    paths: list[str],
-    options: dict[str, Any],
-    kb: str | None,
-    config: Path | None,
-    store: str | None,
-    chunk_size: int | None,
-    overlap: int | None,
-    as_json: bool,
-    *,
-    ocr: bool | str | None = None,
-    show_all: bool = False,
-    allow_private: bool = False,
-    watching: bool = False,
-) -> None:
-    if not all(paths):
-        stop("a path is empty; an unset variable of a script looks like this", as_json)
-    if watching and not (len(paths) == 1 and os.path.isdir(paths[0])):
-        stop("--watch takes one directory", as_json)
-
-    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
-        from . import ingesting
-
-        if options["include_generated"] is None:
-            options["include_generated"] = settings.include_generated
-        sizes = (chunk_size or settings.chunk_size, settings.overlap if overlap is None else overlap)
-        options["chunker"] = ingesting.chunker_of(*sizes)
-        given = ingesting.parser_options(settings.ocr if ocr is None else ocr, settings.parser_options)
-        options["parser_for"] = ingesting.parser_with(given)
-        for name in ("include", "exclude"):
-            options[name] = [*getattr(settings, name), *options[name]]
-        options["exclude"].append(CONFIG_NAME)
-        if watching:
-            await ingesting.watch_folder(base, paths[0], options, as_json=as_json)
-            return
-        report = await ingesting.load(base, paths, options, allow_private=allow_private, quiet=as_json)
-        console.show_report(report, as_json=as_json, show_all=show_all)
-        if not report.files:
-            stop(f"no file found in {', '.join(paths)}", as_json)
-        if not report.ok:
-            raise typer.Exit(1)
-
-    run(work, kb, config, store, as_json, writes=True)
+        print("agent-rag: interrupted", file=sys.stderr)  # noqa: T201
+        sys.exit(INTERRUPTED)

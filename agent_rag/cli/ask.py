@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from pydantic import BaseModel
 
-from ..chat import ChatMessage, ChatModel, OpenAIChatModel, system, user
+from ..chat import ChatMessage, ChatModel, ChatReply, ToolSpec, system, user
 from ..chat.extractive import ExtractiveChatModel
+from ..config.parts import chat_model_of, reranker_of
+from ..config.settings import Settings
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..middleware import RAGMiddleware
 from ..middleware.loop import AgentRun, run_agent
@@ -61,22 +64,31 @@ async def answer(
     offline: bool = False,
     mode: AskMode | None = None,
     model: ChatModel | None = None,
+    settings: Settings | None = None,
+    on_text: Callable[[str], None] | None = None,
 ) -> Answer:
     """Run the agent loop on one question. The documents are searched in any case: a model that calls no tool, since it
     or its server cannot, is asked again with passages before it.
 
     Args:
         mode: Default: "agentic", and "static" when the model did not search.
-        model: Default: the OpenAI-compatible model of the environment, else `ExtractiveChatModel`.
+        model: Default: the OpenAI-compatible model of `settings` and the environment, else `ExtractiveChatModel`.
+        settings: Its ``[chat]``, ``[middleware]`` and ``[reranker]`` count.
+        on_text: Called with the text of the answer as it comes, where the model streams; never with what a model says
+            before anything was searched.
     """
-    missing = missing_for_chat()
-    chosen = model or (ExtractiveChatModel() if offline or missing else OpenAIChatModel())
+    known = settings or Settings()
+    missing = missing_for_chat(known)
+    chosen: ChatModel = model or (ExtractiveChatModel() if offline or missing else chat_model_of(known.chat))
+    reranker = reranker_of(known)
+    name = getattr(chosen, "model", "extractive")
 
     async def run_in(way: AskMode) -> AgentRun:
-        parameters = RAGMiddleware.Parameters(mode=way, top_k=top_k, score_threshold=threshold)
+        parameters = known.middleware.model_copy(update={"mode": way, "top_k": top_k, "score_threshold": threshold})
         instructions = AGENTIC_INSTRUCTIONS if way == "agentic" else STATIC_INSTRUCTIONS
         messages: list[ChatMessage] = [system(instructions), user(question)]
-        return await run_agent(chosen, messages, middleware=RAGMiddleware([kb], parameters))
+        asked = chosen if on_text is None else Streaming(chosen, on_text, searched=way == "static")
+        return await run_agent(asked, messages, middleware=RAGMiddleware([kb], parameters, reranker=reranker))
 
     used: AskMode = mode or "agentic"
     run = await run_in(used)
@@ -92,7 +104,7 @@ async def answer(
         note = "this answer names no source of the documents: check it"
     return Answer(
         text=run.text,
-        model=getattr(chosen, "model", "extractive"),
+        model=name,
         mode=used,
         note=note,
         citations=[
@@ -111,11 +123,33 @@ async def answer(
     )
 
 
-def missing_for_chat() -> str | None:
+class Streaming:
+    """A chat model that tells its text as it comes, from the first search on."""
+
+    def __init__(self, model: ChatModel, on_text: Callable[[str], None], *, searched: bool) -> None:
+        self._model, self._on_text, self._searched = model, on_text, searched
+        self.supports_images = bool(getattr(model, "supports_images", False))
+
+    async def __call__(self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = ()) -> ChatReply:
+        searched = self._searched or any(message.role == "tool" for message in messages)
+        if not searched or not hasattr(self._model, "stream"):
+            return await self._model(messages, tools=tools)
+        reply = ChatReply()
+        async for piece in self._model.stream(messages, tools=tools):
+            if isinstance(piece, ChatReply):
+                reply = piece
+            else:
+                self._on_text(piece)
+        return reply
+
+
+def missing_for_chat(settings: Settings) -> str | None:
     """What is not set, so that no language model can be asked; None when all is there."""
-    if not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):
+    if not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL") or settings.chat.base_url):
         return "set OPENAI_API_KEY, or OPENAI_BASE_URL of a server of your own, and OPENAI_MODEL"
-    return None if os.environ.get("OPENAI_MODEL") else "OPENAI_MODEL is not set"
+    if not (settings.chat.model or os.environ.get("OPENAI_MODEL")):
+        return "OPENAI_MODEL is not set (agent-rag.toml: chat.model)"
+    return None
 
 
 def _searched(run: AgentRun) -> bool:

@@ -40,7 +40,8 @@ async def diagnose(settings: Settings) -> list[Finding]:
         *_packages(),
         *_extras(),
         _program("tesseract", "OCR of scanned pages and images: apt-get install tesseract-ocr"),
-        *_models(),
+        _program("soffice", ".doc and .ppt: apt-get install libreoffice-writer libreoffice-impress"),
+        *_models(settings),
     ]
     for name, knowledge_base in settings.knowledge_bases.items():
         try:
@@ -104,11 +105,15 @@ def _program(name: str, purpose: str) -> Finding:
     return Finding(kind="program", name=name, ok=found is not None, detail=found or purpose)
 
 
-def _models() -> Iterator[Finding]:
+def _models(settings: Settings) -> Iterator[Finding]:
     weights = importlib.util.find_spec("wordllama") is not None
     yield Finding(kind="model", name="local embedding", ok=weights, required=True, detail="wordllama weights, offline")
-    missing = missing_for_chat()
-    detail = os.environ.get("OPENAI_MODEL", "") if missing is None else f"{missing}; ask quotes sentences without it"
+    missing = missing_for_chat(settings)
+    detail = (
+        settings.chat.model or os.environ.get("OPENAI_MODEL", "")
+        if missing is None
+        else f"{missing}; ask quotes sentences without it"
+    )
     yield Finding(kind="model", name="chat model", ok=missing is None, detail=detail)
 
 

@@ -2,56 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import os
+from collections.abc import Sequence
 from typing import Any
 
-from ..chunkers import AutoChunker
-from ..errors import ConfigurationError
+from ..config.parts import chunker_of, parser_choice, pool_of, run_options
+from ..config.settings import CONFIG_NAME, KnowledgeBaseSettings
 from ..ingestion import IngestReport, ingest, watch
 from ..knowledge.knowledge_base import KnowledgeBase
-from ..parsers import ParserBase, parser_for
-from ..sources import DirectorySource, SourceBase, SourceItem, WebSource, open_source
+from ..sources import DirectorySource, SourceBase, WebSource, open_source
 from ..sources.base import is_address
 from . import output as console
+from .options import Loading
+from .progress import progress_of_load
+
+_OF_DIRECTORIES = (
+    "include", "exclude", "recursive", "include_generated", "include_hidden", "links", "file_facts", "metadata", "name",
+)  # fmt: skip
 
 
-def chunker_of(chunk_size: int | None, overlap: int | None) -> AutoChunker | None:
-    """A chunker with the sizes that were given; None for none, so that a source keeps its own.
-
-    Raises: ConfigurationError: the overlap is not smaller than the chunk.
-    """
-    if chunk_size is None and overlap is None:
-        return None
-    largest = chunk_size if chunk_size is not None else AutoChunker.Parameters().chunk_size
-    if overlap is not None and overlap >= largest:
-        raise ConfigurationError(
-            f"--overlap {overlap} is not smaller than --chunk-size {largest}; chunks would never end"
-        )
-    given = {"chunk_size": chunk_size, "overlap": overlap}
-    if overlap is None and chunk_size is not None:
-        given["overlap"] = min(100, chunk_size // 10)
-    return AutoChunker({name: value for name, value in given.items() if value is not None})
-
-
-def parser_options(ocr: bool | str, more: Mapping[str, Any]) -> dict[str, Any]:
-    """What each parser is given that takes it."""
-    if not ocr:
-        return dict(more)
-    from ..parsers import TesseractOCR
-
-    return {"ocr": TesseractOCR(ocr) if isinstance(ocr, str) else TesseractOCR(), **more}
-
-
-def parser_with(options: Mapping[str, Any]) -> Callable[[SourceItem], ParserBase] | None:
-    """How a run chooses parsers; None where nothing is asked of them."""
-    if not options:
-        return None
-
-    def choose(item: SourceItem) -> ParserBase:
-        content = item.path if item.path is not None else item.data
-        return parser_for(item.filename, item.media_type, content, options=options)
-
-    return choose
+def options_of(settings: KnowledgeBaseSettings, given: Loading) -> dict[str, Any]:
+    """Options of `ingest`: those of agent-rag.toml, and the flags over them."""
+    options = run_options(settings.ingest)
+    options |= {
+        "include": [*settings.include, *(given.include or ())],
+        "exclude": [*settings.exclude, *(given.exclude or ()), CONFIG_NAME],
+        "include_generated": (
+            settings.include_generated if given.include_generated is None else given.include_generated
+        ),
+        "name": given.source,
+        "dry_run": given.dry_run,
+        "force": given.reread,
+        "chunker": chunker_of(settings, chunk_size=given.chunk_size, overlap=given.overlap),
+        "parser_for": parser_choice(settings, ocr=given.ocr_language or given.ocr),
+    }
+    for name, flag in (("recursive", given.recursive), ("checksum", given.checksum), ("strict", given.strict)):
+        if flag is not None:
+            options[name] = flag
+    return options
 
 
 def sources_of(paths: Sequence[str], options: dict[str, Any], *, allow_private: bool) -> list[str | SourceBase]:
@@ -78,23 +67,44 @@ def sources_of(paths: Sequence[str], options: dict[str, Any], *, allow_private: 
 
 
 async def load(
-    base: KnowledgeBase, paths: Sequence[str], options: dict[str, Any], *, allow_private: bool, quiet: bool
+    base: KnowledgeBase,
+    paths: Sequence[str],
+    options: dict[str, Any],
+    settings: KnowledgeBaseSettings,
+    *,
+    allow_private: bool,
+    quiet: bool,
+    as_json: bool,
 ) -> IngestReport:
-    """Ingest or sync `paths` with a progress bar."""
-    sources = sources_of(paths, options, allow_private=allow_private)
+    """Ingest or sync `paths`, and show how far it is."""
+    sources = sources_of(paths, options, allow_private=allow_private or settings.ingest.allow_private)
     if any(isinstance(source, SourceBase) for source in sources) and all(
         isinstance(source, SourceBase) for source in sources
     ):
         options = {**options, "name": None}  # they have it
-    with console.progress_of_load(quiet=quiet) as on_event:
-        return await ingest(base, sources, on_event=on_event, **options)
+    async with pool_of(settings.ingest) as pool:
+        with progress_of_load(quiet=quiet, as_json=as_json) as display:
+            try:
+                return await ingest(base, sources, pool=pool, on_event=display, **options)
+            except asyncio.CancelledError as error:
+                error.add_note(f"{display.kept()}; the same command goes on from there")
+                raise
 
 
-async def watch_folder(base: KnowledgeBase, path: str, options: dict[str, Any], *, as_json: bool) -> None:
+async def watch_folder(base: KnowledgeBase, path: str, options: dict[str, Any], given: Loading) -> None:
     """Sync a folder until interrupted, and show what each sync did."""
-    of_source = {name: options.pop(name) for name in ("include", "exclude", "recursive", "include_generated", "name")}
+    of_source = {name: options.pop(name) for name in _OF_DIRECTORIES if name in options}
     source = DirectorySource(path, **of_source)
-    await watch(base, source, on_report=lambda report: console.show_report(report, as_json=as_json), **options)
+
+    def show(report: IngestReport) -> None:
+        console.show_report(report, as_json=given.as_json, show_all=given.show_all, quiet=given.quiet)
+
+    await watch(base, source, on_report=show, **options)
+
+
+def is_folder(path: str) -> bool:
+    """Whether it is one, and no address."""
+    return os.path.isdir(path)
 
 
 def _is_tree(path: str) -> bool:

@@ -9,7 +9,8 @@ import typer
 from ..config.settings import KnowledgeBaseSettings
 from ..knowledge.knowledge_base import KnowledgeBase
 from . import output as console
-from .options import AsJSON, Base, Config, StoreURI
+from .options import All, AsJSON, Base, Config, Quiet, StoreURI
+from .progress import progress_of_load
 from .running import run, tell_if_empty
 
 
@@ -31,6 +32,8 @@ def reload(
     kb: Base = None,
     config: Config = None,
     store: StoreURI = None,
+    show_all: All = False,
+    quiet: Quiet = False,
     as_json: AsJSON = False,
 ) -> None:
     """Read every file of a source anew, and delete what is gone."""
@@ -38,9 +41,9 @@ def reload(
     async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
         from ..ingestion import reload_source
 
-        with console.progress_of_load(quiet=as_json) as on_event:
+        with progress_of_load(quiet=quiet, as_json=as_json) as on_event:
             report = await reload_source(base, name, on_event=on_event)
-        console.show_report(report, as_json=as_json)
+        console.show_report(report, as_json=as_json, show_all=show_all, quiet=quiet)
         if not report.ok:
             raise typer.Exit(1)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 All = Annotated[bool, typer.Option("--all", help="Show a row for every file.")]
-AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+AsJSON = Annotated[
+    bool, typer.Option("--json", help="Print JSON: one value a line, the result last; progress lines have an event.")
+]
 Base = Annotated[str | None, typer.Option("--kb", "-k", help="Knowledge base, by its name in agent-rag.toml.")]
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="Configuration file; default: agent-rag.toml in this folder.")
@@ -38,7 +41,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what
 Reread = Annotated[
     bool, typer.Option("--reread", help="Read every file anew, also what is unchanged or failed before.")
 ]
-Checksum = Annotated[bool, typer.Option("--checksum", help="Compare contents; default: size, times and inode first.")]
+Checksum = Annotated[
+    bool | None, typer.Option("--checksum", help="Compare contents; default: size, times and inode first.")
+]
 Overlap = Annotated[int | None, typer.Option("--overlap", min=0, help="Characters that neighbouring chunks share.")]
 OCR = Annotated[
     bool | None, typer.Option("--ocr/--no-ocr", help="Recognise the text of scanned pages and pictures (Tesseract).")
@@ -47,3 +52,33 @@ OCRLanguage = Annotated[
     str | None,
     typer.Option("--ocr-language", help="Languages of Tesseract, such as deu or eng+deu; switches --ocr on."),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and of the report only what failed.")]
+Recursive = Annotated[
+    bool | None, typer.Option("--recursive/--no-recursive", help="Look into sub-directories; default: yes.")
+]
+Strict = Annotated[bool | None, typer.Option("--strict", help="Stop at the first failure.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loading:
+    """What `ingest` and `sync` share: which knowledge base, which files, how they are read, what is shown."""
+
+    kb: Base = None
+    config: Config = None
+    store: StoreURI = None
+    include: Include = None
+    exclude: Exclude = None
+    include_generated: Generated = None
+    recursive: Recursive = None
+    chunk_size: ChunkSize = None
+    overlap: Overlap = None
+    ocr: OCR = None
+    ocr_language: OCRLanguage = None
+    source: SourceName = None
+    dry_run: DryRun = False
+    reread: Reread = False
+    checksum: Checksum = None
+    strict: Strict = None
+    show_all: All = False
+    quiet: Quiet = False
+    as_json: AsJSON = False

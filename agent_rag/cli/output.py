@@ -1,24 +1,21 @@
-"""What the command line prints: tables for people, JSON for programs, progress bars while it works."""
+"""What the command line prints: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from ..documents import Chunk, DocumentSummary, VectorSearchResult
-from ..events import Event, LoadProgress
 from ..middleware.core.citation import location_of, place_text
+from .advice import with_keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,26 +30,26 @@ if TYPE_CHECKING:
     from .inventory import BaseStatus
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_STAGES = ("parse", "store")
 _SHOWN_ROWS = 40
 _SHOWN_NAMES = 5
-_LINE_EVERY_S = 5.0
 
 
 def show_json(value: Any) -> None:
-    """Print one JSON document."""
+    """Print one JSON value: indented on a terminal, on one line elsewhere."""
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-    sys.stdout.write(json.dumps(plain, ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.write(json.dumps(plain, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None) + "\n")
 
 
-def show_report(report: IngestReport, *, as_json: bool, show_all: bool = False) -> None:
-    """What failed and was skipped, by reason; what changed; the rest as a number."""
+def show_report(report: IngestReport, *, as_json: bool, show_all: bool = False, quiet: bool = False) -> None:
+    """What failed and was skipped, by reason; what changed; the rest as a number. With `quiet` only what failed."""
     if as_json:
-        show_json({**report.model_dump(mode="json"), "counts": report.counts, "ok": report.ok})
+        show_json({"event": "report", **report.model_dump(mode="json"), "counts": report.counts, "ok": report.ok})
         return
     console = _console()
-    for outcome, style in (("failed", "red"), ("skipped", "yellow")):
+    for outcome, style in (("failed", "red"), ("skipped", "yellow"))[: 1 if quiet else 2]:
         _show_reasons(console, outcome, style, [file for file in report.files if file.outcome == outcome], show_all)
+    if quiet:
+        return
     styles = {"added": "green", "replaced": "green", "pruned": "magenta"}
     changed = [file for file in report.files if file.outcome in styles]
     warned = [file for file in changed if file.warnings or file.also]
@@ -62,14 +59,14 @@ def show_report(report: IngestReport, *, as_json: bool, show_all: bool = False) 
         for file in rows:
             also = [f"also {', '.join(file.also)}"] if file.also else []
             note = "; ".join([*([file.reason] if file.reason else []), *file.warnings, *also])
-            state = _text(file.outcome, style=styles.get(file.outcome, ""))
-            table.add_row(_text(file.document_id), state, str(file.chunks or ""), _text(note))
+            state = plain_text(file.outcome, style=styles.get(file.outcome, ""))
+            table.add_row(plain_text(file.document_id), state, str(file.chunks or ""), plain_text(with_keys(note)))
         console.print(table)
     hidden = len(changed) - len(rows)
     if hidden > 0:
         console.print(f"{hidden} further documents not shown; --all shows every one", highlight=False)
     for note in report.notes:
-        console.print(_text(note))
+        console.print(plain_text(with_keys(note)))
     console.print(str(report), markup=False, highlight=False)
 
 
@@ -87,7 +84,9 @@ def _show_reasons(console: Console, outcome: str, style: str, files: Sequence[Fi
     for reason, names in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0])):
         shown = names if show_all else names[:_SHOWN_NAMES]
         more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-        table.add_row(_text(str(len(names)), style=style), _text(reason), _text(", ".join(shown) + more))
+        table.add_row(
+            plain_text(str(len(names)), style=style), plain_text(with_keys(reason)), plain_text(", ".join(shown) + more)
+        )
     console.print(table)
 
 
@@ -104,24 +103,44 @@ def show_results(results: Sequence[VectorSearchResult], *, as_json: bool) -> Non
         title = f"[{number}] {result.chunk.source}{place}"
         signals = result.signals.model_dump(exclude_none=True)
         scores = ", ".join(f"{name} {value:.3f}" for name, value in {"score": result.score, **signals}.items())
-        console.print(_text(title, style="bold"), _text(f"({scores})", style="dim"))
-        console.print(_text(result.chunk.text.strip()), soft_wrap=True)
+        console.print(plain_text(title, style="bold"), plain_text(f"({scores})", style="dim"))
+        console.print(plain_text(result.chunk.text.strip()), soft_wrap=True)
         console.print()
 
 
-def show_answer(answer: Answer, *, as_json: bool) -> None:
-    """The answer, then what it cites."""
+class TextStream:
+    """Shows the pieces of an answer as they come: on a terminal as they are, with `as_json` one line each."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.text = ""
+        """What was shown."""
+        self._as_json = as_json
+
+    def __call__(self, piece: str) -> None:
+        self.text += piece
+        if self._as_json:
+            sys.stdout.write(json.dumps({"event": "text", "text": piece}, ensure_ascii=False) + "\n")
+        else:
+            sys.stdout.write(plain_text(piece).plain)
+        sys.stdout.flush()
+
+
+def show_answer(answer: Answer, *, as_json: bool, streamed: str = "") -> None:
+    """The answer, unless it was `streamed`, then what it cites."""
     if as_json:
         show_json(answer)
         return
     console = _console()
-    console.print(_text(answer.text), soft_wrap=True)
+    if not streamed.endswith(answer.text) or not answer.text:
+        console.print(plain_text(answer.text if not streamed else f"\n\n{answer.text}"), soft_wrap=True)
+    else:
+        console.print()
     if answer.citations:
         console.print()
     for citation in answer.citations:
-        console.print(_text(citation.label), soft_wrap=True)
+        console.print(plain_text(citation.label), soft_wrap=True)
     if answer.note:
-        _errors().print(_text(f"note: {answer.note}", style="yellow"), soft_wrap=True)
+        errors().print(plain_text(f"note: {answer.note}", style="yellow"), soft_wrap=True)
 
 
 def show_documents(documents: Sequence[DocumentSummary], *, as_json: bool) -> None:
@@ -132,7 +151,7 @@ def show_documents(documents: Sequence[DocumentSummary], *, as_json: bool) -> No
     table = Table("document", "title", "chunks", "uri")
     for document in documents:
         row = (document.document_id, document.title or "", str(document.chunk_count), document.uri or "")
-        table.add_row(*map(_text, row))
+        table.add_row(*map(plain_text, row))
     console = _console()
     console.print(table if documents else "no documents")
 
@@ -146,8 +165,8 @@ def show_chunks(chunks: Sequence[Chunk], *, as_json: bool) -> None:
     for chunk in chunks:
         place = "".join(f", {name} {place_text(value)}" for name, value in location_of(chunk.metadata).items())
         path = f" ({' > '.join(chunk.heading_path)})" if chunk.heading_path else ""
-        console.print(_text(f"{chunk.chunk_index}: {chunk.source}{place}{path}", style="bold"), soft_wrap=True)
-        console.print(_text(chunk.text.strip()), soft_wrap=True)
+        console.print(plain_text(f"{chunk.chunk_index}: {chunk.source}{place}{path}", style="bold"), soft_wrap=True)
+        console.print(plain_text(chunk.text.strip()), soft_wrap=True)
         console.print()
 
 
@@ -161,7 +180,7 @@ def show_status(bases: Sequence[BaseStatus], *, as_json: bool) -> None:
         size = f" ({base.bytes:,} bytes)" if base.bytes is not None else ""
         counts = (base.documents, base.chunks, base.skipped, base.failed)
         texts = (base.model or "", base.store + size, base.note)
-        table.add_row(_text(base.name), *(f"{count:,}" for count in counts), *map(_text, texts))
+        table.add_row(plain_text(base.name), *(f"{count:,}" for count in counts), *map(plain_text, texts))
     _console().print(table if bases else "no knowledge bases")
 
 
@@ -170,7 +189,7 @@ def show_dropped(name: str, chunks: int, *, as_json: bool) -> None:
     if as_json:
         show_json({"dropped": name, "chunks": chunks})
         return
-    _console().print(_text(f"deleted the knowledge base {name} ({chunks:,} chunks)"))
+    _console().print(plain_text(f"deleted the knowledge base {name} ({chunks:,} chunks)"))
 
 
 def show_settings(rows: Sequence[tuple[str, Any, str]], *, as_json: bool) -> None:
@@ -180,7 +199,7 @@ def show_settings(rows: Sequence[tuple[str, Any, str]], *, as_json: bool) -> Non
         return
     table = Table("setting", "value", "from")
     for name, value, origin in rows:
-        table.add_row(_text(name), _text(json.dumps(value, ensure_ascii=False)), _text(origin))
+        table.add_row(plain_text(name), plain_text(json.dumps(value, ensure_ascii=False)), plain_text(origin))
     _console().print(table if rows else "no configuration file, and no variable is set")
 
 
@@ -192,7 +211,7 @@ def show_sources(sources: Sequence[SourceSummary], *, as_json: bool) -> None:
     table = Table("source", "documents", "chunks", "skipped", "failed", "place")
     for source in sources:
         counts = (source.documents, source.chunks, source.skipped, source.failed)
-        table.add_row(_text(source.name), *map(str, counts), _text(source.location))
+        table.add_row(plain_text(source.name), *map(str, counts), plain_text(source.location))
     _console().print(table if sources else "no sources")
 
 
@@ -201,7 +220,7 @@ def show_removed(name: str, document_ids: Sequence[str], *, as_json: bool) -> No
     if as_json:
         show_json({"source": name, "removed": list(document_ids)})
         return
-    _console().print(_text(f"removed {name} ({len(document_ids)} documents)"))
+    _console().print(plain_text(f"removed {name} ({len(document_ids)} documents)"))
 
 
 def show_deleted(removed: Mapping[str, int], *, as_json: bool) -> None:
@@ -211,7 +230,7 @@ def show_deleted(removed: Mapping[str, int], *, as_json: bool) -> None:
         return
     for document_id, count in removed.items():
         said = f"deleted {document_id} ({count} chunks)" if count else f"{document_id} is not in this knowledge base"
-        _console().print(_text(said))
+        _console().print(plain_text(said))
 
 
 def show_copied(report: CopyReport, *, as_json: bool) -> None:
@@ -228,7 +247,7 @@ def show_check(report: CheckReport, *, as_json: bool) -> None:
         show_json({**report.model_dump(mode="json"), "ok": report.ok})
         return
     for problem in report.problems:
-        _console().print(_text(problem, style="red"), soft_wrap=True)
+        _console().print(plain_text(problem, style="red"), soft_wrap=True)
     state = "all is well" if report.ok else f"{len(report.problems)} problems"
     _console().print(f"{report.collections} collections, {report.documents} documents, {report.chunks} chunks: {state}")
 
@@ -239,7 +258,7 @@ def show_backup(file: Path, *, as_json: bool) -> None:
     if as_json:
         show_json({"file": str(file), "bytes": size})
         return
-    _console().print(_text(f"copied to {file}, {size:,} bytes"), soft_wrap=True)
+    _console().print(plain_text(f"copied to {file}, {size:,} bytes"), soft_wrap=True)
 
 
 def show_cache(stats: CacheStats, *, cleared: int | None, as_json: bool) -> None:
@@ -248,7 +267,7 @@ def show_cache(stats: CacheStats, *, cleared: int | None, as_json: bool) -> None
         show_json({"path": str(stats.path), "vectors": stats.vectors, "bytes": stats.bytes, "cleared": cleared})
         return
     held = f"{stats.vectors:,} vectors, {stats.bytes:,} bytes in {stats.path}"
-    _console().print(_text(held if cleared is None else f"deleted: {held}"), soft_wrap=True)
+    _console().print(plain_text(held if cleared is None else f"deleted: {held}"), soft_wrap=True)
 
 
 def show_compacted(report: CompactReport, *, as_json: bool) -> None:
@@ -270,72 +289,19 @@ def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
     for finding in findings:
         style = "green" if finding.ok else "red" if finding.required else "yellow"
         state = Text("ok" if finding.ok else "missing", style=style)
-        table.add_row(finding.kind, _text(finding.name), state, _text(finding.detail))
+        table.add_row(finding.kind, plain_text(finding.name), state, plain_text(finding.detail))
     _console().print(table)
 
 
-@contextlib.contextmanager
-def progress_of_load(*, quiet: bool) -> Iterator[Callable[[Event], None]]:
-    """A bar per stage of an ingestion, on standard error."""
-    with _bars(quiet) as bars:
-        tasks = {stage: bars.add_task(stage, total=None) for stage in _STAGES}
-        finished: dict[tuple[str, str], int] = {}
-        totals: dict[str, int] = {}
-        lines = _Lines(quiet)
-
-        def on_event(event: Event) -> None:
-            if not isinstance(event, LoadProgress):
-                return
-            totals[event.source] = event.total
-            finished[event.source, event.stage] = event.done
-            for stage, task in tasks.items():
-                done = sum(count for (_, name), count in finished.items() if name == stage)
-                bars.update(task, completed=done, total=sum(totals.values()))
-            lines.tell(event)
-
-        yield on_event
-
-
-@contextlib.contextmanager
-def progress(name: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """One bar; call the given function with (done, total)."""
-    with _bars(quiet) as bars:
-        task = bars.add_task(name, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
-
-
-def _bars(quiet: bool) -> Progress:
-    columns = (TextColumn("{task.description:>6}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    shown = sys.stderr.isatty() and not quiet
-    return Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True)
-
-
-class _Lines:
-    """Progress without a terminal: a line every few seconds, as for the log of a nightly run."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._on = not quiet and not sys.stderr.isatty()
-        self._last = time.monotonic()
-
-    def tell(self, event: LoadProgress) -> None:
-        now = time.monotonic()
-        if not self._on or now - self._last < _LINE_EVERY_S:
-            return
-        self._last = now
-        left = f", about {event.eta_s:.0f} s to go" if event.eta_s is not None else ""
-        name = f", {event.document_id}" if event.document_id else ""
-        _errors().print(
-            _text(f"{event.source}: {event.stage} {event.done} of {event.total}{left}{name}"), soft_wrap=True
-        )
-
-
-def _errors() -> Console:
+def errors() -> Console:
+    """Standard error; without a terminal nothing is cut or coloured."""
     return Console(stderr=True) if sys.stderr.isatty() else Console(stderr=True, width=10_000, no_color=True)
 
 
-def _text(value: str, style: str = "") -> Text:
+def plain_text(value: str, style: str = "", *, one_line: bool = False) -> Text:
     """`value` as it is, but for control characters, which a terminal would obey."""
-    return Text(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", value), style=style)
+    shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", value)
+    return Text(shown, style=style, overflow="ellipsis", no_wrap=True) if one_line else Text(shown, style=style)
 
 
 def _console() -> Console:

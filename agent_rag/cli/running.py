@@ -12,7 +12,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
@@ -40,12 +40,15 @@ from ..errors import (
 )
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..stores.native import NativeStoreBase
+from .advice import with_keys
 
 if TYPE_CHECKING:
     from ..stores.base import VectorStoreBase
     from ..stores.sqlite import SQLiteStore
 
-FAILED, USAGE, DOWN, REFUSED = 1, 2, 3, 4
+T = TypeVar("T")
+
+FAILED, USAGE, DOWN, REFUSED, INTERRUPTED = 1, 2, 3, 4, 130
 _CODES: list[tuple[tuple[type[BaseException], ...], int]] = [
     ((ConfigurationError, FilterError, MissingExtraError), USAGE),
     ((StoreUnavailableError, EmbeddingError, ChatError), DOWN),
@@ -65,13 +68,30 @@ def run(
     """Open the chosen knowledge base and do `work` with it. What only reads makes nothing, and is told of a name that
     nothing has."""
 
+    async def working(base: KnowledgeBase, settings: KnowledgeBaseSettings, known: Settings) -> None:
+        await work(base, settings)
+
+    run_with_settings(working, name, config, store, as_json, writes=writes)
+
+
+def run_with_settings(
+    work: Callable[[KnowledgeBase, KnowledgeBaseSettings, Settings], Awaitable[None]],
+    name: str | None,
+    config: Path | None,
+    store: str | None,
+    as_json: bool,
+    *,
+    writes: bool = False,
+) -> None:
+    """As `run`; `work` is given the whole configuration too."""
+
     async def opened() -> None:
         known = load_settings(config)
         chosen, settings, folder = _chosen(known, name, store)
         async with _entered(chosen, settings, folder, writes=writes) as base:
             if name is not None and name not in known.knowledge_bases:
                 await _check_name(base, writes=writes)
-            await work(base, settings)
+            await work(base, settings, known)
 
     guarded(opened, as_json)
 
@@ -156,15 +176,28 @@ async def tell_if_empty(base: KnowledgeBase, found: Sequence[Any]) -> None:
 def guarded(work: Callable[[], Awaitable[None]], as_json: bool) -> None:
     """Run `work`; an error of ours becomes one line and its exit code."""
 
+    notes: list[str] = []
+
     async def awaited() -> None:
-        await work()
+        try:
+            await work()
+        except asyncio.CancelledError as error:
+            notes.extend(getattr(error, "__notes__", ()))
+            raise
 
     try:
         asyncio.run(awaited())
+    except KeyboardInterrupt:
+        stop("; ".join(["interrupted", *notes]), as_json, code=INTERRUPTED)
     except (AgentRAGError, FileNotFoundError) as error:
         told = "; ".join([str(error), *getattr(error, "__notes__", [])])
         code = next((code for kinds, code in _CODES if isinstance(error, kinds)), FAILED)
-        stop(redact(told), as_json, code=code)
+        stop(with_keys(redact(told)), as_json, code=code)
+
+
+def first_given(*values: T | None) -> T | None:
+    """The first that is not None."""
+    return next((value for value in values if value is not None), None)
 
 
 def stop(message: str, as_json: bool, *, code: int = USAGE) -> NoReturn:

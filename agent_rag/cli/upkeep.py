@@ -10,6 +10,7 @@ import typer
 from ..errors import redact
 from . import output as console
 from .options import AsJSON, Base, Config, StoreURI
+from .progress import progress
 from .running import collections_of, guarded, stop, with_file
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def copy(
         async with old, new:
             report = CopyReport()
             for name in [collection] if collection else await collections_of(old, as_json):
-                with console.progress(f"copy {name}", quiet=as_json) as advance:
+                with progress(f"copy {name}", quiet=as_json) as advance:
                     one = await copy_collection(old, name, new, renamed or name, on_progress=advance)
                 report.documents += one.documents
                 report.chunks += one.chunks

@@ -7,14 +7,17 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from ..embeddings.base import EmbeddingModelBase
 from ..embeddings.registry import embedding_model, is_paid
 from ..errors import ConfigurationError
 from ..knowledge.knowledge_base import KnowledgeBase
+from ..limits import Limits
+from ..middleware.core.parameters import Parameters
 from ..stores.base import VectorStoreBase
 from ..stores.uri import store_from_uri
+from .tables import ChatSettings, IngestSettings, MCPSettings, Options, RerankerSettings, Scalar, SearchSettings, Table
 
 _FILE_SCHEMES = ("sqlite", "qdrant", "milvus", "postgresql+embedded")
 CONFIG_NAME = "agent-rag.toml"
@@ -23,52 +26,78 @@ FORMER_STORE = ".agent-rag/store"
 """Folder of the default store of version 0.1, an embedded Qdrant."""
 
 
-class KnowledgeBaseSettings(BaseModel):
-    """One ``[knowledge_bases.NAME]`` table."""
-
-    model_config = ConfigDict(extra="forbid")
+class KnowledgeBaseSettings(Table):
+    """``[knowledge_bases.NAME]``."""
 
     description: str = ""
+    """What can be found here, for models that choose."""
     store: str = DEFAULT_STORE
     """Store URI; see `agent_rag.stores.uri.SCHEMES`. Relative folders are relative to the configuration file."""
+    store_options: Options = Field(default_factory=dict)
+    """Further arguments of the store's class, such as { memory_mb = 2048 }."""
     collection: str | None = None
     """Default: the knowledge base's name."""
     embedding: str = "local"
     """``local``, a provider (``openai``, ``ollama``, ...), ``PROVIDER:MODEL``, or ``none`` for keyword search only."""
-    dimensions: int | None = None
+    dimensions: int | None = Field(default=None, ge=1)
+    """Size of the model's vectors, where it is not known or can be chosen."""
     base_url: str | None = None
     """Address of the provider, where it is not the usual one."""
-    embedding_options: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    embedding_options: Options = Field(default_factory=dict)
     """Further options of the embedding model, such as ``batch_size`` and ``query_prefix``."""
     embedding_cache: bool = True
     """Keep the vectors of a paid provider on disk, so that no text is paid for twice (``agent-rag cache``)."""
-    metadata_filter: dict[str, str | int | float | bool] | None = None
+    metadata_filter: dict[str, Scalar] | None = None
+    """Scope: forced onto every document that is written, required of every one that is read."""
+    limits: Limits = Field(default_factory=Limits)
+    """Bounds on what enters and what is asked."""
+    sources: list[str] = Field(default_factory=list)
+    """What `ingest` and `sync` take where no path is given; relative to the configuration file."""
     include_generated: bool = False
     """`ingest` and `sync` also take what no person wrote; see `DirectorySource`."""
+    chunker: str | None = None
+    """``auto`` (default: by kind of text), ``recursive``, ``markdown``, ``json``, ``code``, ``fixed_size``,
+    ``approx_token``."""
+    chunker_options: Options = Field(default_factory=dict)
+    """Further parameters of the chunker, such as { length = "approx_tokens" }."""
     chunk_size: int | None = Field(default=None, ge=50)
     """Characters a chunk, at most."""
     overlap: int | None = Field(default=None, ge=0)
     """Characters that neighbouring chunks share; below `chunk_size`."""
     include: list[str] = Field(default_factory=list)
+    """Patterns as in .gitignore, for directories."""
     exclude: list[str] = Field(default_factory=list)
     """Patterns as in .gitignore, for directories."""
     ocr: bool | str = False
     """Recognise the text of scanned pages and pictures with Tesseract; a text names its languages, such as
     ``"eng+deu"``."""
-    parser_options: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    ocr_options: Options = Field(default_factory=dict)
+    """Further arguments of `TesseractOCR`: min_confidence, timeout_s."""
+    parser_options: Options = Field(default_factory=dict)
     """Given to each parser that takes them, such as ``include_comments`` and ``password``."""
+    ingest: IngestSettings = Field(default_factory=IngestSettings)
+    """How `ingest` and `sync` work."""
+    search: SearchSettings = Field(default_factory=SearchSettings)
+    """How it is searched."""
     score_threshold: float | None = None
     """Used by `ask`, `search` and MCP where none is given."""
 
 
-class Settings(BaseModel):
+class Settings(Table):
     """The whole file."""
-
-    model_config = ConfigDict(extra="forbid")
 
     default: str | None = None
     """Knowledge base that commands use when none is named; default: the only or the first one."""
     knowledge_bases: dict[str, KnowledgeBaseSettings] = Field(default_factory=dict)
+    """By name."""
+    chat: ChatSettings = Field(default_factory=ChatSettings)
+    """The language model of `ask`."""
+    middleware: Parameters = Field(default_factory=Parameters)
+    """How `ask` and MCP search for a model; see `RAGMiddleware.Parameters`."""
+    reranker: RerankerSettings | None = None
+    """Judges what was found, for `ask` and MCP."""
+    mcp: MCPSettings = Field(default_factory=MCPSettings)
+    """What `agent-rag mcp` offers."""
     folder: Path = Field(default_factory=Path, exclude=True)
     """Folder of the file."""
     file: Path | None = Field(default=None, exclude=True)
@@ -130,7 +159,7 @@ def store_uri(settings: KnowledgeBaseSettings, folder: Path | None = None) -> st
 
 def open_store(settings: KnowledgeBaseSettings, *, folder: Path | None = None) -> VectorStoreBase:
     """The store of a knowledge base, not yet entered."""
-    return store_from_uri(store_uri(settings, folder))
+    return store_from_uri(store_uri(settings, folder), **settings.store_options)
 
 
 def former_store_note(settings: KnowledgeBaseSettings) -> str | None:
@@ -169,5 +198,9 @@ def knowledge_base_from(
         vector_store=store,
         collection=settings.collection or name,
         metadata_filter=settings.metadata_filter,
+        fusion=settings.search.fusion,
+        keyword_weight=settings.search.keyword_weight,
+        candidates=settings.search.candidates,
+        limits=settings.limits,
         **options,
     )

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from ..errors import ConfigurationError, SourceError, redact
 from ..knowledge.knowledge_base import KnowledgeBase
@@ -19,6 +19,7 @@ from .options import IngestOptions, RunOptions, SyncOptions
 from .report import IngestReport
 from .run import IngestRun
 
+_OF_DIRECTORIES = tuple(sorted(set(IngestOptions.__annotations__) - set(SyncOptions.__annotations__) - {"name"}))
 PathLike = str | os.PathLike[str]
 Ingestible = PathLike | SourceBase | SourceDocument
 
@@ -42,10 +43,9 @@ async def ingest(
         a note of the error says what was done before.
     """
     items = [paths] if isinstance(paths, str | os.PathLike | SourceBase | SourceDocument) else list(paths)
-    include, exclude = options.pop("include", ()), options.pop("exclude", ())
-    recursive, name = options.pop("recursive", True), options.pop("name", None)
-    generated = options.pop("include_generated", False)
-    sources = await asyncio.to_thread(_sources, items, include, exclude, recursive, generated, name)
+    name = options.pop("name", None)
+    listed: dict[str, Any] = {key: options.pop(key) for key in _OF_DIRECTORIES if key in options}  # type: ignore[misc]
+    sources = await asyncio.to_thread(_sources, items, name, listed)
     options.setdefault("prune", False)
     return await sync(kb, sources, **options)  # type: ignore[misc]
 
@@ -85,15 +85,9 @@ async def sync(
     return report
 
 
-def _sources(
-    items: Sequence[Ingestible],
-    include: Sequence[str],
-    exclude: Sequence[str],
-    recursive: bool,
-    include_generated: bool,
-    name: str | None,
-) -> list[SourceBase]:
-    """Directories each become a source; files together become one. Ids are relative to what all paths share."""
+def _sources(items: Sequence[Ingestible], name: str | None, listed: dict[str, Any]) -> list[SourceBase]:
+    """Directories each become a source, `listed` with these options; files together become one. Ids are relative to
+    what all paths share."""
     given = [item for item in items if not isinstance(item, SourceBase | SourceDocument)]
     if any(not os.fspath(item) for item in given):
         raise SourceError("a path to ingest is empty; an unset variable of a script looks like this")
@@ -111,17 +105,7 @@ def _sources(
         sources.append(MemorySource(documents, **({"name": name} if name is not None else {})))
     for folder in folders:
         prefix = "" if alone else folder.resolve().relative_to(root).as_posix()
-        sources.append(
-            DirectorySource(
-                folder,
-                include=include,
-                exclude=exclude,
-                recursive=recursive,
-                include_generated=include_generated,
-                id_prefix=prefix,
-                name=name,
-            )
-        )
+        sources.append(DirectorySource(folder, id_prefix=prefix, name=name, **listed))
     if files:
         sources.append(FileSource(files, root=root, name=name))
     return sources

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from ..chunkers import ChunkerBase
 from ..errors import ConfigurationError
 from ..events import EventCallback, Trigger
 from ..parsers import ParserBase, ParserPool
 from ..sources import SourceItem
+from ..sources.base import MetadataFor
 from .transforms import TransformBase
 
 ParserFor = Callable[[SourceItem], ParserBase]
@@ -68,6 +69,14 @@ class IngestOptions(SyncOptions, total=False):
     """Also look into sub-directories; default True."""
     include_generated: bool
     """Also what no person wrote, in directories; see `DirectorySource`. Default False."""
+    include_hidden: bool
+    """Also names that start with a dot. Default False."""
+    links: Literal["inside", "all", "none"]
+    """Which links of directories are followed; see `DirectorySource`. Default "inside"."""
+    file_facts: bool
+    """Size, time of change and media type of files of directories as metadata. Default False."""
+    metadata: MetadataFor | None
+    """Of the documents of directories; see `DirectorySource`."""
     name: str | None
     """Name of the source, where there is one; see `DirectorySource`."""
 

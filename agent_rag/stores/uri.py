@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from ..errors import ConfigurationError, redact
@@ -12,7 +13,7 @@ from .base import VectorStoreBase
 
 __all__ = ["store_from_uri"]
 
-StoreFactory = Callable[[str], VectorStoreBase]
+StoreFactory = Callable[..., VectorStoreBase]
 
 ENTRY_POINT_GROUP = "agent_rag.stores"
 SCHEMES: dict[str, str] = {
@@ -28,14 +29,27 @@ SCHEMES: dict[str, str] = {
 """Scheme -> its forms, for help texts. Entry points of the group `agent_rag.stores` add more."""
 
 
-def store_from_uri(uri: str) -> VectorStoreBase:
+def store_from_uri(uri: str, **options: Any) -> VectorStoreBase:
     """Make the store that `uri` names; a plain path is a SQLite file, an existing folder is Qdrant's. Nothing is
     opened yet.
 
     An entry point of the group ``agent_rag.stores`` is a function that takes the URI; its name is the scheme.
 
-    Raises: ConfigurationError: the scheme is unknown. MissingExtraError: the store's package is not installed.
+    Args:
+        options: Further arguments of the store's class.
+
+    Raises: ConfigurationError: the scheme is unknown, or an option does not fit. MissingExtraError: the store's package
+        is not installed.
     """
+    try:
+        return _made(uri, options)
+    except TypeError as error:
+        if not options:
+            raise
+        raise ConfigurationError(f"store {redact(uri)!r} with the options {', '.join(options)}: {error}") from error
+
+
+def _made(uri: str, options: Mapping[str, Any]) -> VectorStoreBase:
     scheme, colon, rest = uri.partition(":")
     base, _, transport = scheme.lower().partition("+")
     if not colon or len(scheme) == 1 or "/" in scheme:  # a path, also one of Windows
@@ -45,55 +59,57 @@ def store_from_uri(uri: str) -> VectorStoreBase:
         case "memory":
             from .memory import MemoryStore
 
-            return MemoryStore()
+            return MemoryStore(**options)
         case "sqlite":
             from .sqlite import SQLiteStore
 
-            return SQLiteStore(rest)
+            return SQLiteStore(rest, **options)
         case "qdrant":
-            return _qdrant(transport, target)
+            return _qdrant(transport, target, options)
         case "postgresql" | "postgres":
-            return _postgres(transport, uri, rest)
+            return _postgres(transport, uri, rest, options)
         case "milvus":
             from .milvus import MilvusLiteStore
 
-            return MilvusLiteStore(uri=target)
+            return MilvusLiteStore(uri=target, **options)
         case "elasticsearch":
             from .elasticsearch import ElasticsearchStore
 
-            return ElasticsearchStore(hosts=target)
+            return ElasticsearchStore(hosts=target, **options)
         case "mongodb":
             from .mongodb import MongoDBStore
 
             database = urlsplit(uri).path.strip("/") or "agent_rag"
-            return MongoDBStore(uri=uri, database=database)
+            return MongoDBStore(uri=uri, database=database, **options)
         case "tcvector":
-            return _tcvector(target)
-    return _from_entry_point(base, uri)
+            return _tcvector(target, options)
+    return _from_entry_point(base, uri, options)
 
 
-def _qdrant(transport: str, target: str) -> VectorStoreBase:
+def _qdrant(transport: str, target: str, options: Mapping[str, Any]) -> VectorStoreBase:
     from .qdrant import QdrantStore
 
     if transport in ("http", "https"):
-        return QdrantStore(url=target, api_key=os.environ.get("AGENT_RAG_QDRANT_API_KEY"))
-    return QdrantStore(location=":memory:") if target == ":memory:" else QdrantStore(path=target)
+        return QdrantStore(url=target, api_key=os.environ.get("AGENT_RAG_QDRANT_API_KEY"), **options)
+    place: dict[str, Any] = {"location": target} if target == ":memory:" else {"path": target}
+    return QdrantStore(**place, **options)
 
 
-def _postgres(transport: str, uri: str, rest: str) -> VectorStoreBase:
+def _postgres(transport: str, uri: str, rest: str, more: Mapping[str, Any]) -> VectorStoreBase:
     from .postgres import PostgresStore
 
     if transport == "embedded":
-        return PostgresStore.embedded(rest)
+        return PostgresStore.embedded(rest, **more)
     parts = urlsplit(uri)
     options = dict(parse_qsl(parts.query))
     table = options.pop("table", None)
     query = "&".join(f"{key}={value}" for key, value in options.items())
     dsn = parts._replace(scheme="postgresql", query=query).geturl()
-    return PostgresStore(dsn, table=table) if table else PostgresStore(dsn)
+    named: dict[str, Any] = {"table": table} if table else {}
+    return PostgresStore(dsn, **named, **more)
 
 
-def _tcvector(target: str) -> VectorStoreBase:
+def _tcvector(target: str, more: Mapping[str, Any]) -> VectorStoreBase:
     from .tcvector import TcVectorStore
 
     parts = urlsplit(target)
@@ -102,13 +118,14 @@ def _tcvector(target: str) -> VectorStoreBase:
         url=parts._replace(query="").geturl(),
         username=options.get("username", "root"),
         api_key=os.environ.get("AGENT_RAG_TCVECTOR_API_KEY"),
+        **more,
     )
 
 
-def _from_entry_point(scheme: str, uri: str) -> VectorStoreBase:
+def _from_entry_point(scheme: str, uri: str, options: Mapping[str, Any]) -> VectorStoreBase:
     for point in entry_points(group=ENTRY_POINT_GROUP, name=scheme):
         factory: StoreFactory = point.load()
-        return factory(uri)
+        return factory(uri, **options)
     raise ConfigurationError(
         f"store {redact(uri)!r} has the unknown scheme {scheme!r}; use one of: {'; '.join(SCHEMES.values())}"
     )

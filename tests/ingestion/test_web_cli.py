@@ -30,8 +30,8 @@ def test_files_and_pages_go_in_together(server: PageServer) -> None:
     address = f"{server.url}/gateway"
     command = ["ingest", "canteen.txt", address, "--allow-private", "--json"]
 
-    first = json.loads(CliRunner().invoke(app, command).stdout)
-    second = json.loads(CliRunner().invoke(app, command).stdout)
+    first = json.loads(CliRunner().invoke(app, command).stdout.splitlines()[-1])
+    second = json.loads(CliRunner().invoke(app, command).stdout.splitlines()[-1])
     (hit,) = json.loads(CliRunner().invoke(app, ["search", "gateway timeout?", "-n", "1", "--json"]).stdout)
     deleted = json.loads(CliRunner().invoke(app, ["delete", address, "--json"]).stdout)
 
