@@ -1,4 +1,4 @@
-"""Functions of a source file, found without tree-sitter: Python by `ast`, C and C++ by counting braces."""
+"""Functions of a source file, found without tree-sitter: Python by `ast`, languages with braces by counting these."""
 
 from __future__ import annotations
 
@@ -6,10 +6,37 @@ import ast
 import re
 from collections.abc import Iterator
 
-_NOT_CODE = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*""", re.S | re.M
-)
-_HEAD = re.compile(r"[\w*&>\]\s:~,<]*?\b([A-Za-z_]\w*)\s*\([^{};]*\)[\s\w]*\Z", re.S)
+_COMMENT = r"//[^\n]*|/\*.*?\*/"
+_STRING = r'"(?:\\.|[^"\\\n])*"'
+_QUOTED = r"'(?:\\.|[^'\\\n])*'"
+_DIRECTIVE = r"^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*"
+_NOT_CODE = {
+    "c": re.compile("|".join([_COMMENT, _STRING, _QUOTED, _DIRECTIVE]), re.S | re.M),
+    "go": re.compile("|".join([_COMMENT, _STRING, _QUOTED, "`[^`]*`"]), re.S),
+    "rust": re.compile(
+        "|".join([_COMMENT, r'r(#+)".*?"\1|r"[^"]*"|"(?:\\.|[^"\\])*"', r"'(?:\\[^\n]{1,9}?|[^'\\\n])'"]), re.S
+    ),
+    "javascript": re.compile(
+        "|".join(
+            [
+                _COMMENT,
+                _STRING,
+                _QUOTED,
+                r"`(?:\\.|[^`\\])*`",
+                r"(?<=[(,=:?&|])\s*/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/",
+            ]
+        ),
+        re.S,
+    ),
+}
+"""What holds no braces that count: comments, strings, directives, regular expressions."""
+_CALL_LIKE = r"\b([A-Za-z_$]\w*)\s*\([^{};]*\)"
+_HEADS = {
+    "c": re.compile(r"[\w*&>\]\s:~,<]*?" + _CALL_LIKE + r"[\s\w]*\Z", re.S),
+    "go": re.compile(r"\bfunc\s+(?:\([^()]*\)\s*)?(\w+)\b[^{};]*\Z", re.S),
+    "rust": re.compile(r"\bfn\s+(\w+)[^{};]*\Z", re.S),
+    "javascript": re.compile(r"\b([A-Za-z_$]\w*)\s*\((?:[^(){};]|\([^(){};]*\))*\)(?:\s*:[^(){};=]*)?\s*\Z", re.S),
+}
 _NO_FUNCTION = {"if", "for", "while", "switch", "catch", "sizeof", "return", "else", "do", "defined"}
 
 
@@ -25,9 +52,13 @@ def python_functions(text: str) -> Iterator[tuple[int, int, int]]:
             yield lead, node.lineno - 1, node.end_lineno or node.lineno
 
 
-def brace_functions(text: str) -> Iterator[tuple[int, int, int]]:
-    """As `python_functions`, for functions at the outermost braces and those inside ``extern``, class or namespace."""
-    blank = _NOT_CODE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+def brace_functions(text: str, kind: str = "c") -> Iterator[tuple[int, int, int]]:
+    """As `python_functions`, for functions at the outermost braces and those inside ``extern``, class or namespace.
+
+    Args:
+        kind: Whose comments, strings and heads: "c" (also C++), "go", "rust" or "javascript" (also TypeScript).
+    """
+    blank = _NOT_CODE[kind].sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     lines = text.split("\n")
     opened: list[tuple[int, bool]] = []
     head_start = 0
@@ -35,9 +66,11 @@ def brace_functions(text: str) -> Iterator[tuple[int, int, int]]:
         if mark[0] == "{":
             head = blank[head_start : mark.start()]
             inside = any(is_function for _, is_function in opened)
-            found = None if inside else _HEAD.search(head)
+            found = None if inside else _HEADS[kind].search(head)
             is_function = bool(found) and found is not None and found[1] not in _NO_FUNCTION
-            opened.append((head_start + len(head) - len(head.lstrip()), is_function))
+            # Without semicolons the head holds what stands before, too.
+            begin = len(head) - len(head.lstrip()) if kind == "c" or not found else found.start(1)
+            opened.append((head_start + begin, is_function))
         elif mark[0] == "}" and opened:
             begin, is_function = opened.pop()
             if is_function:

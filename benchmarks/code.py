@@ -17,11 +17,13 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _code_functions import brace_functions, python_functions
+from _code_peers import PEERS, Cut, peers, spans_of
 from _common import write_result
 
 from agent_rag import Chunk, KnowledgeBase, LocalEmbeddingModel, MemoryStore
@@ -32,14 +34,16 @@ from agent_rag.documents import text_section
 from agent_rag.workers import mark_as_isolated
 
 SIZE = 1000
+_KINDS = {"go": "go", "rust": "rust", "javascript": "javascript", "typescript": "javascript", "tsx": "javascript"}
 FUNCTIONS: dict[str, Callable[[str], Iterator[tuple[int, int, int]]]] = {
     "python": python_functions, "c": brace_functions, "cpp": brace_functions,
+    **{name: partial(brace_functions, kind=kind) for name, kind in _KINDS.items()},
 }  # fmt: skip
 _SENTENCE = re.compile(r"(?<=[.!?])\s|\n\s*\n|\n\s*@")
 
 
 def read(folder: Path, language: str, most: int, rng: random.Random) -> list[tuple[str, str]]:
-    """(path, text) of at most `most` files of 1 to 100 kB in a language, drawn by chance."""
+    """(path, text) of at most `most` files of 1 to 100 kB in a language, drawn by chance; none that is minified."""
     found = [path for path in sorted(folder.rglob("*")) if path.is_file() and 1_000 < path.stat().st_size < 100_000]
     rng.shuffle(found)
     files: list[tuple[str, str]] = []
@@ -50,6 +54,8 @@ def read(folder: Path, language: str, most: int, rng: random.Random) -> list[tup
             text = path.read_text("utf-8")
         except (UnicodeDecodeError, OSError):
             continue
+        if len(text) > 110 * (text.count("\n") + 1):  # what GitHub Linguist calls minified
+            continue
         if language_of(path.name, text) == language and "\f" not in text and "\r" not in text:
             files.append((path.relative_to(folder).as_posix(), text))
     return files
@@ -59,14 +65,25 @@ def cut(name: str, text: str, language: str) -> list[Chunk]:
     return CodeChunker(chunk_size=SIZE)._chunk([text_section(text, name, format="code", language=language)])
 
 
-def wholeness(files: Sequence[tuple[str, str]], language: str) -> dict[str, Any]:
-    """Shares of functions that fit the size and are whole in one chunk, and what the chunks are like."""
-    fitting = whole = fitting_lead = whole_lead = mid_line = over = small = count = size = 0
+def ours(text: str, language: str) -> list[str]:
+    return [chunk.text for chunk in cut(f"a.{language}", text, language)]
+
+
+def wholeness(files: Sequence[tuple[str, str]], language: str, peer: Cut = ours) -> dict[str, Any] | None:
+    """Shares of functions that fit the size and are whole in one chunk, and what the chunks are like; None where a
+    library does not take the language."""
+    fitting = whole = fitting_lead = whole_lead = mid_line = over = small = count = size = lost = 0
     seconds = 0.0
     for name, text in files:
         started = time.process_time()
-        spans = [chunk.span or (0, 0) for chunk in cut(name, text, language)]
+        try:
+            chunks = peer(text, language)
+        except Exception as error:
+            print(f"{name}: {error}"[:200])
+            return None
         seconds += time.process_time() - started
+        spans = spans_of(text, chunks)
+        lost += len(chunks) - len(spans)
         size += len(text.encode())
         starts = [start for start, _ in spans]
         lines = np.cumsum([0, *(len(line) + 1 for line in text.split("\n"))]).tolist()
@@ -93,7 +110,7 @@ def wholeness(files: Sequence[tuple[str, str]], language: str) -> dict[str, Any]
         "files": len(files), "functions": fitting, "whole": whole / max(fitting, 1),
         "whole_with_lead": whole_lead / max(fitting_lead, 1), "begin_mid_line": mid_line / max(count, 1), "over": over,
         "under_100": small / max(count, 1), "mean": size / max(count, 1),
-        "mb_per_cpu_s": size / 1e6 / max(seconds, 1e-9),
+        "not_as_it_stands": lost / max(count + lost, 1), "mb_per_cpu_s": size / 1e6 / max(seconds, 1e-9),
     }  # fmt: skip
 
 
@@ -226,10 +243,16 @@ def main() -> None:
     trees = [(language, Path(folder)) for language, folder in given]
     rng = random.Random(options.seed)
     table = {}
-    for language, folder in trees:
-        label = f"{language} {len(table)}"
-        table[label] = wholeness(read(folder, language, options.files, rng), language)
-        print(label, table[label], flush=True)
+    cutters = {"agent-rag": ours, **peers(SIZE)}
+    for number, (language, folder) in enumerate(trees):
+        files = read(folder, language, options.files, rng)
+        for name, cutter in cutters.items():
+            ours(files[0][1], language) if files else None
+            table[f"{language} {number} {name}"] = wholeness(files, language, cutter)
+            print(language, number, name, table[f"{language} {number} {name}"], flush=True)
+    if options.questions == 0:
+        write_result("code-wholeness", {"wholeness": table, "seed": options.seed}, packages=PEERS)
+        return
     found = asyncio.run(retrieval(trees, options.questions, rng))
     for name, row in found["rows"].items():
         print(name, row, flush=True)
