@@ -27,7 +27,7 @@ class Listed:
     tasks: list[Task] = field(default_factory=list)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Task:
     """An item that is a document."""
 

@@ -24,7 +24,7 @@ MOVED_SHARE = 0.5
 """Least share of a moved tree's documents that must be found again."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Stored:
     """A document of the collection with what ingestion kept of it."""
 

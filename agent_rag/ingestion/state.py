@@ -16,7 +16,7 @@ PIPELINE_VERSION = 3
 Status = Literal["stored", "skipped", "failed"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FileState:
     """One file of a source as it was when it was last read.
 
@@ -50,7 +50,7 @@ class FileState:
         """None for a document that did not come from a source."""
         if not state.get("source"):
             return None
-        return cls(**{field.name: state[field.name] for field in fields(cls) if field.name in state})
+        return cls(**{name: state[name] for name in cls.__slots__ if name in state})
 
     def dump(self) -> dict[str, str]:
         """For `Document.state`, without what is empty."""
