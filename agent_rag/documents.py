@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .content import ContentBlock, DataBlock, TextBlock
 from .errors import RecordError
-from .places import Places
+from .places import PLACE_FIELDS, Places
 
 __all__ = [
     "Chunk",
@@ -199,6 +199,18 @@ class VectorSearchResult(BaseModel):
     @property
     def key(self) -> ChunkKey:
         return ChunkKey(self.scope, self.document_id, self.chunk.chunk_index)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: file, place and score, and the text as it is; what looks like HTML in it is shown as text."""
+        metadata = self.chunk.metadata
+        place = [f"{name} {metadata[name]}" for name in PLACE_FIELDS if metadata.get(name) not in (None, "", [])]
+        path = [" > ".join(self.chunk.heading_path)] if self.chunk.heading_path else []
+        title = html.escape(", ".join([self.chunk.source, *place, *path]))
+        scores = ", ".join(f"{name} {value:.3f}" for name, value in self.signals.model_dump(exclude_none=True).items())
+        return (
+            f"<div style='margin:0 0 1em'><b>{title}</b> <small>{self.score:.3f} ({html.escape(scores)})</small>"
+            f"<div style='white-space:pre-wrap;text-align:left'>{html.escape(self.chunk.text)}</div></div>"
+        )
 
 
 class DocumentSummary(BaseModel):

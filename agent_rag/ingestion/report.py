@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
 Outcome = Literal["added", "replaced", "unchanged", "skipped", "failed", "pruned"]
 """What became of a file."""
+
+
+_SHOWN: tuple[Outcome, ...] = ("failed", "skipped", "added", "replaced", "pruned")
+_MOST_ROWS = 100
 
 
 class FileReport(BaseModel):
@@ -70,6 +75,19 @@ class IngestReport(BaseModel):
         for file in self.files:
             counts[file.outcome] = counts.get(file.outcome, 0) + 1
         return counts
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the sentence of `str`, and a row for each file that is not unchanged, failures first."""
+        shown = [file for outcome in _SHOWN for file in self.of(outcome)]
+        rows = "".join(
+            f"<tr><td>{escape(file.document_id)}</td><td>{file.outcome}</td><td>{file.chunks or ''}</td>"
+            f"<td>{escape('; '.join([*([file.reason] if file.reason else []), *file.warnings]))}</td></tr>"
+            for file in shown[:_MOST_ROWS]
+        )
+        more = f"<p>and {len(shown) - _MOST_ROWS} more</p>" if len(shown) > _MOST_ROWS else ""
+        head = "<tr><th>document</th><th>outcome</th><th>chunks</th><th>note</th></tr>"
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<p>{escape(str(self))}</p>{notes}" + (f"<table>{head}{rows}</table>{more}" if rows else "")
 
     def __str__(self) -> str:
         told = ", ".join(f"{count} {outcome}" for outcome, count in self.counts.items()) or "no files"

@@ -42,6 +42,7 @@ from ..stores.seven import SevenMethodAdapter
 from .collection import Collection
 from .document import Document, WriteReport
 from .embedder import Embedder
+from .hits import Hits
 from .search import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
 from .updating import DocumentChange, batches, changed, check_change
 from .writing import check_chunks, check_documents, prepare, reject_duplicates, summary_of
@@ -398,9 +399,9 @@ class KnowledgeBase:
         self.limits.check("results", top_k, f"top_k of a search in {self.name!r}")
         texts, blocks = usable_queries(queries, self.limits, multimodal=self._embedder.multimodal)
         if top_k <= 0 or not (texts or (blocks and mode != "keyword")):
-            return []
+            return Hits()
         if not await self._stored.exists():
-            return []
+            return Hits()
         scope = None if (now := self.metadata_filter) is None else storable_metadata(now)
         vectors: list[list[float]] = []
         if mode != "keyword":
@@ -421,7 +422,7 @@ class KnowledgeBase:
             told.set_attribute("results", len(results))
         results = vetted(results, scope, mode, score_threshold, self.name)
         results = (collapse(results) if distinct else results)[:top_k]
-        return [result.model_copy(update={"knowledge_base": self.name}) for result in results]
+        return Hits(result.model_copy(update={"knowledge_base": self.name}) for result in results)
 
     async def fetch(self, chunk_ids: Sequence[str]) -> list[Chunk]:
         """Exact chunks by ``<document_id>:<index>``, in the order asked; missing ones are left out.

@@ -159,8 +159,9 @@ class VectorStoreBase(ABC):
     """Where records live.
 
     Use it inside ``async with store:``; entering opens the connection, leaving closes it, and a closed store raises
-    StoreClosedError. Arguments are never changed. Scores follow DESIGN: higher is better, cosine in [-1, 1] for cosine
-    collections, negated distance otherwise. Equal scores are ordered by (scope, document id, chunk index).
+    StoreClosedError. `open` and `close` are the same without a block, for notebooks and services. Arguments are never
+    changed. Scores follow DESIGN: higher is better, cosine in [-1, 1] for cosine collections, negated distance
+    otherwise. Equal scores are ordered by (scope, document id, chunk index).
     """
 
     async def __aenter__(self) -> Self:
@@ -170,6 +171,14 @@ class VectorStoreBase(ABC):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
         return None
+
+    async def open(self) -> Self:
+        """Enter without a block; opened twice, it is closed by the second `close`."""
+        return await self.__aenter__()
+
+    async def close(self) -> None:
+        """Leave what `open` entered."""
+        await self.__aexit__(None, None, None)
 
     @abstractmethod
     async def create_collection(self, name: str, dimensions: int) -> None:

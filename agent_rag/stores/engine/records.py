@@ -221,7 +221,7 @@ def without_keyword(collection: str) -> ConfigurationError:
 def closed_store(store: object) -> StoreClosedError:
     """The error for a store that is used outside its block."""
     name = type(store).__name__
-    return StoreClosedError(f"{name} is closed; use it inside 'async with store:'")
+    return StoreClosedError(f"{name} is closed; use it inside 'async with store:', or await store.open() first")
 
 
 def _matrix(records: Sequence[VectorRecord], dimensions: int) -> Matrix:

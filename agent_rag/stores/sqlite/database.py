@@ -73,7 +73,7 @@ class Database:
     @contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:
         """A connection that no other thread uses meanwhile, in no transaction."""
-        self._check()
+        self.check_process()
         with translated(self.files.path):
             try:
                 connection = self._idle.pop()
@@ -249,7 +249,7 @@ class Database:
 
     @contextmanager
     def _turned(self) -> Iterator[sqlite3.Connection]:
-        self._check()
+        self.check_process()
         if self.read_only is not None:
             raise read_only(self.files.path, self.read_only)
         with self._turn, translated(self.files.path):
@@ -327,7 +327,8 @@ class Database:
             return bool(State.load(connection).live)
         return False
 
-    def _check(self) -> None:
+    def check_process(self) -> None:
+        """Raises: StoreError: this is a forked child of the process that opened the file."""
         if os.getpid() != self._process:
             raise StoreError("this store was opened before its process was forked; open one in the child instead")
 

@@ -423,4 +423,5 @@ class SQLiteStore(NativeStoreBase):
     def _open_database(self) -> Database:
         if self._database is None:
             raise closed_store(self)
+        self._database.check_process()
         return self._database
