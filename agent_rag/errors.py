@@ -22,6 +22,7 @@
     │   └── ChatTimeoutError        (TimeoutError)
     ├── RerankError                 (RuntimeError)     a reranker answered wrongly or not at all
     ├── FilterError                 (ValueError)       a metadata filter is malformed
+    ├── QuestionError               (ValueError)       a file of questions is wrong; names file and line
     ├── SourceError                 (OSError)          a path or URL to ingest cannot be read
     └── StoreError                  (RuntimeError)     a vector store failed
         ├── CollectionNotFoundError (LookupError)
@@ -63,6 +64,7 @@ __all__ = [
     "ParseLimitError",
     "ParseTimeoutError",
     "ParserCrashedError",
+    "QuestionError",
     "RecordError",
     "RerankError",
     "SourceError",
@@ -155,6 +157,10 @@ class RerankError(AgentRAGError, RuntimeError):
 
 class FilterError(AgentRAGError, ValueError):
     """A metadata filter is malformed; the message says which part and what is allowed."""
+
+
+class QuestionError(AgentRAGError, ValueError):
+    """A file of questions for an evaluation is wrong; the message names file and line."""
 
 
 class SourceError(AgentRAGError, OSError):

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-__all__ = ["PLACE_FIELDS", "RANGE_FIELDS", "CueTimes", "LineNumbers", "Locator", "Places"]
+__all__ = [
+    "PLACE_FIELDS",
+    "RANGE_FIELDS",
+    "CueTimes",
+    "LineNumbers",
+    "Locator",
+    "Places",
+    "location_of",
+    "place_text",
+]
 
 
 RANGE_FIELDS = ("rows", "records", "items", "lines", "time", "speaker")
@@ -92,3 +102,16 @@ class Locator:
             self._line -= self._text.count("\n", offset, self._offset)
         self._offset = offset
         return self._line
+
+
+def location_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What a chunk's metadata say about its place in the file, in the order it is shown."""
+    return {name: metadata[name] for name in PLACE_FIELDS if metadata.get(name) not in (None, "", [])}
+
+
+def place_text(value: Any) -> str:
+    """``4``, ``10-17`` for a range, ``a > b`` for a path."""
+    if isinstance(value, list | tuple):
+        numbers = len(value) == 2 and all(isinstance(item, int) for item in value)
+        return ("-" if numbers else " > ").join(map(str, value))
+    return str(value)

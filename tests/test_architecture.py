@@ -28,6 +28,7 @@ ORDER = [
     ["sources"],
     ["knowledge"],
     ["ingestion"],
+    ["evaluation"],
     ["middleware"],
     ["config"],
     ["mcp"],

@@ -1,5 +1,5 @@
 """The command ``agent-rag``: ingest, sync, search, ask, list, sources, reload, remove, delete, copy, check, backup,
-compact, cache, show, status, drop, init, config, mcp and doctor.
+compact, cache, show, status, drop, init, eval, config, mcp and doctor.
 
 Exit codes are in `running`.
 """
@@ -30,6 +30,7 @@ from ..config.settings import (
 from ..knowledge.knowledge_base import KnowledgeBase
 from . import output as console
 from .configuring import config_app, init
+from .evaluating import evaluate
 from .loading import ingest, sync
 from .managing import reload, remove, sources
 from .options import AsJSON, Base, Config, FilterJSON, StoreURI
@@ -273,6 +274,7 @@ def doctor(config: Config = None, as_json: AsJSON = False) -> None:
 
 for command in (ingest, sync, sources, reload, remove, copy, check, backup, compact, cache, show, status, drop, init):
     app.command()(command)
+app.command("eval")(evaluate)
 app.add_typer(config_app)
 
 

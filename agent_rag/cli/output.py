@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..documents import Chunk, DocumentSummary, VectorSearchResult
-from ..middleware.core.citation import location_of, place_text
+from ..places import location_of, place_text
 from .advice import with_keys
 
 if TYPE_CHECKING:
@@ -307,3 +307,11 @@ def plain_text(value: str, style: str = "", *, one_line: bool = False) -> Text:
 def _console() -> Console:
     # Output that is not a terminal is never cut or wrapped to 80 columns.
     return Console() if sys.stdout.isatty() else Console(width=10_000, no_color=True)
+
+
+def show_table(table: Table, lines: Sequence[str] = ()) -> None:
+    """A table with lines of plain text below it."""
+    console = _console()
+    console.print(table)
+    for line in lines:
+        console.print(plain_text(line), soft_wrap=True)

@@ -33,6 +33,7 @@ from ..errors import (
     FilterError,
     MissingExtraError,
     ModelMismatchError,
+    QuestionError,
     StoreLockedError,
     StoreReadOnlyError,
     StoreUnavailableError,
@@ -50,7 +51,7 @@ T = TypeVar("T")
 
 FAILED, USAGE, DOWN, REFUSED, INTERRUPTED = 1, 2, 3, 4, 130
 _CODES: list[tuple[tuple[type[BaseException], ...], int]] = [
-    ((ConfigurationError, FilterError, MissingExtraError), USAGE),
+    ((ConfigurationError, FilterError, MissingExtraError, QuestionError), USAGE),
     ((StoreUnavailableError, EmbeddingError, ChatError), DOWN),
     ((StoreLockedError, StoreReadOnlyError, ModelMismatchError, DimensionMismatchError), REFUSED),
 ]

@@ -7,6 +7,7 @@ import os
 import unicodedata
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -160,6 +161,21 @@ class KnowledgeBase:
             raise ConfigurationError(f"the scope function of {self.name!r} gave {scope!r}; it must give a mapping")
         _check_scope(scope, self.name)
         return dict(scope)
+
+    def searching(
+        self, *, fusion: Fusion | None = None, keyword_weight: float | None = None, candidates: int | None = None
+    ) -> KnowledgeBase:
+        """The same knowledge base with other options of search, over the same store; None keeps an option.
+
+        Raises: ConfigurationError: `keyword_weight` is no share.
+        """
+        if keyword_weight is not None and not 0 <= keyword_weight <= 1:
+            raise ConfigurationError(f"keyword_weight is {keyword_weight}; it is a share, from 0 to 1")
+        other = copy(self)
+        other._fusion = self._fusion if fusion is None else fusion
+        other._keyword_weight = self._keyword_weight if keyword_weight is None else keyword_weight
+        other._candidates = self._candidates if candidates is None else candidates
+        return other
 
     # --- writing ---
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...documents import Signals, VectorSearchResult
-from ...places import PLACE_FIELDS, RANGE_FIELDS
+from ...places import RANGE_FIELDS, location_of, place_text
 from ...retrieval.fence import clean_inline
 
 PREVIEW_CHARACTERS = 300
@@ -141,10 +141,6 @@ def _common_path(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
     return tuple(common)
 
 
-def location_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: metadata[name] for name in PLACE_FIELDS if metadata.get(name) not in (None, "", [])}
-
-
 def same_place(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     """Whether two places differ at most in their ranges."""
     first, second = location_of(a), location_of(b)
@@ -168,14 +164,6 @@ def _spanned(values: Sequence[Any], name: str) -> Any:
     if all(isinstance(value, list) and len(value) == 2 for value in values):
         return [min(value[0] for value in values), max(value[1] for value in values)]
     return f"{str(values[0]).partition('-')[0]}-{str(values[-1]).rpartition('-')[2]}"
-
-
-def place_text(value: Any) -> str:
-    """``4``, ``10-17`` for a range, ``a > b`` for a path."""
-    if isinstance(value, list | tuple):
-        numbers = len(value) == 2 and all(isinstance(item, int) for item in value)
-        return ("-" if numbers else " > ").join(map(str, value))
-    return str(value)
 
 
 def header(citation: Citation, *, show_base: bool, show_document: bool) -> str:
