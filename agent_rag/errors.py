@@ -23,6 +23,7 @@
     ├── RerankError                 (RuntimeError)     a reranker answered wrongly or not at all
     ├── FilterError                 (ValueError)       a metadata filter is malformed
     ├── QuestionError               (ValueError)       a file of questions is wrong; names file and line
+    ├── PatternError                (ValueError)       a text pattern cannot be looked for, or takes too long
     ├── SourceError                 (OSError)          a path or URL to ingest cannot be read
     └── StoreError                  (RuntimeError)     a vector store failed
         ├── CollectionNotFoundError (LookupError)
@@ -64,6 +65,7 @@ __all__ = [
     "ParseLimitError",
     "ParseTimeoutError",
     "ParserCrashedError",
+    "PatternError",
     "QuestionError",
     "RecordError",
     "RerankError",
@@ -161,6 +163,10 @@ class FilterError(AgentRAGError, ValueError):
 
 class QuestionError(AgentRAGError, ValueError):
     """A file of questions for an evaluation is wrong; the message names file and line."""
+
+
+class PatternError(AgentRAGError, ValueError):
+    """A text pattern is blank, too long, no regular expression, or takes too long to look for."""
 
 
 class SourceError(AgentRAGError, OSError):

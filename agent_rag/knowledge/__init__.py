@@ -1,7 +1,16 @@
 """The KnowledgeBase, the only door to a store, and the documents that go through it."""
 
 from .document import Document, WriteReport
+from .finding import DocumentMatches, FindResult, TextMatch
 from .knowledge_base import KnowledgeBase
 from .updating import DocumentChange
 
-__all__ = ["Document", "DocumentChange", "KnowledgeBase", "WriteReport"]
+__all__ = [
+    "Document",
+    "DocumentChange",
+    "DocumentMatches",
+    "FindResult",
+    "KnowledgeBase",
+    "TextMatch",
+    "WriteReport",
+]

@@ -6,7 +6,7 @@ import logging
 import os
 import unicodedata
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -36,13 +36,16 @@ from ..filters import FilterLike, all_of, as_filter, matches
 from ..filters.nodes import is_node
 from ..limits import Limits
 from ..retrieval.fusion import DEFAULT_KEYWORD_WEIGHT
+from ..retrieval.pattern import TextPattern
 from ..retrieval.rank import Fusion, collapse
+from ..retrieval.runs import DocumentText
 from ..stores.base import RetrieveRequest, VectorStoreBase
 from ..stores.native import NativeStoreBase
 from ..stores.seven import SevenMethodAdapter
 from .collection import Collection
 from .document import Document, WriteReport
 from .embedder import Embedder
+from .finding import FindResult, keys_of, result_of, tally
 from .hits import Hits
 from .search import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
 from .updating import DocumentChange, batches, changed, check_change
@@ -510,6 +513,54 @@ class KnowledgeBase:
             if len(found) >= limit:
                 break
         return found
+
+    async def find(
+        self,
+        pattern: str,
+        *,
+        regex: bool = False,
+        ignore_case: bool = True,
+        ignore_accents: bool = False,
+        filter: FilterLike | None = None,
+        document_id: str | None = None,
+        limit: int = 100,
+    ) -> FindResult:
+        """Every occurrence of a text, or of a regular expression of Python's `re`, counted over all stored text.
+
+        What two chunks share is counted once, and what stands across their border is found. White space of a text
+        stands for any white space. ``^`` and ``$`` are the begin and end of a line; empty occurrences do not count.
+
+        Args:
+            ignore_accents: Find ``Müller`` as ``Muller``, however it is encoded.
+            filter: On the chunk's metadata, ANDed with the scope.
+            document_id: Only in this document.
+            limit: Occurrences that are shown; all are counted.
+
+        Raises: PatternError: blank, too long, no regular expression, or one that takes too long, which is known within
+            a second. ConfigurationError: a seven-method store, which cannot go through its chunks.
+        """
+        wanted = TextPattern(pattern, regex=regex, ignore_case=ignore_case, ignore_accents=ignore_accents)
+        check_number("limit", limit, int)
+        if not self.atomic:
+            raise ConfigurationError(f"{type(self.vector_store).__name__} cannot go through its chunks; use search")
+        scoped = all_of(self.metadata_filter, checked_filter(filter, self.limits))
+        if not await self._stored.exists():
+            return FindResult()
+        records: list[VectorRecord]
+        with span("find", regex=regex):
+            pages = self._texts(scoped, document_id, wanted)
+            found = await tally(wanted, pages, max(limit, 0))
+            records = await self._stored.if_there(
+                [], lambda: self._store.fetch(self.collection, keys_of(found), scoped)
+            )
+        return result_of(found, {record.key: record.chunk for record in records})
+
+    def _texts(
+        self, scoped: FilterLike | None, document_id: str | None, pattern: TextPattern
+    ) -> AsyncIterator[list[DocumentText]]:
+        if document_id is None:
+            return self._store.scan(self.collection, scoped, pattern=pattern)
+        return self._store.scan_document(self.collection, document_id, scoped)
 
     async def list_chunks(self, document_id: str, *, offset: int = 0, limit: int = 30) -> list[Chunk]:
         """Chunks of one document with ``offset <= chunk_index < offset + limit``, in order."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from ..documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
 from ..errors import ConfigurationError
 from ..filters import FilterLike
+from ..retrieval.pattern import TextPattern
+from ..retrieval.runs import DocumentText, TextPart
 from .base import CollectionInfo, RetrieveRequest, VectorStoreBase
 from .engine.merging import Name, by_name, merged
 from .engine.records import existing, prepare_records
@@ -18,6 +20,8 @@ from .engine.records import existing, prepare_records
 __all__ = ["ConnectedStoreBase", "NativeStoreBase"]
 
 _EVERYTHING = 2**31 - 1
+_SCANNED_AT_ONCE = 100
+"""Documents."""
 
 
 class NativeStoreBase(VectorStoreBase):
@@ -161,10 +165,49 @@ class NativeStoreBase(VectorStoreBase):
     ) -> AsyncIterator[VectorRecord]:
         """Every record with its vector, by (scope, document id, chunk index), in bounded memory."""
 
+    async def scan(
+        self, collection: str, metadata_filter: FilterLike | None = None, *, pattern: TextPattern | None = None
+    ) -> AsyncIterator[list[DocumentText]]:
+        """The text of every document, some at a time, each document once: without its chunks that do not match.
+
+        Args:
+            pattern: Documents in which it cannot occur may be left out.
+        """
+        page: list[VectorRecord] = []
+        begun = 0
+        async for record in self.iterate(collection, metadata_filter):
+            if not page or page[-1].key[:2] != record.key[:2]:
+                if begun >= _SCANNED_AT_ONCE:
+                    yield texts_of(page)
+                    page, begun = [], 0
+                begun += 1
+            page.append(record)
+        if page:
+            yield texts_of(page)
+
+    async def scan_document(
+        self, collection: str, document_id: str, metadata_filter: FilterLike | None = None
+    ) -> AsyncIterator[list[DocumentText]]:
+        """`scan` of the documents of this id."""
+        records = await self.list_chunks(collection, document_id, limit=_EVERYTHING, metadata_filter=metadata_filter)
+        yield texts_of(records)
+
     def _check_keyword_search(self, request: RetrieveRequest) -> None:
         """Raises: ConfigurationError: texts are asked of a store without keyword search."""
         if request.texts and not self.keyword_search:
             raise ConfigurationError(f"{type(self).__name__} was made with keyword=False; it finds by vectors only")
+
+
+def texts_of(records: Iterable[VectorRecord]) -> list[DocumentText]:
+    """The text of each document; records in order of their keys."""
+    found: list[DocumentText] = []
+    for record in records:
+        scope, document_id, index = record.key
+        if not found or found[-1][:2] != (scope, document_id):
+            found.append(DocumentText(scope, document_id, []))
+        chunk = record.chunk
+        found[-1].parts.append(TextPart(index, chunk.section_index, chunk.span, chunk.text))
+    return found
 
 
 class ConnectedStoreBase(NativeStoreBase):

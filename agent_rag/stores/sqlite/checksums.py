@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterable
 
 from ...errors import StoreDamagedError
 
@@ -26,6 +27,15 @@ def placed(crc: int, *place: int) -> int:
     try:
         return zlib.crc32(struct.pack(f"<{len(place)}q", *place), crc)
     except struct.error as error:
+        raise StoreDamagedError("a record has values of other types than were written") from error
+
+
+def whole_rows(kind: int, rows: Iterable[tuple[int, int, bytes]]) -> list[int]:
+    """Numbers of the rows (number, checksum, data) that are as they were written; `checksum` of many."""
+    pack, crc32 = struct.Struct("<2q").pack, zlib.crc32
+    try:
+        return [number for number, crc, data in rows if crc32(pack(kind, number), crc32(data)) == crc]
+    except (TypeError, struct.error) as error:
         raise StoreDamagedError("a record has values of other types than were written") from error
 
 

@@ -130,6 +130,11 @@ class Snapshot:
         """Number of matching chunks."""
         return len(self._matching(where))
 
+    def matching_numbers(self, where: FilterLike | None, first: int, stop: int) -> set[int]:
+        """Numbers of matching chunks from `first` to below `stop`."""
+        numbers = self._state.numbers[self._matching(where)]
+        return set(numbers[(numbers >= first) & (numbers < stop)].tolist())
+
     # --- steps ---
 
     def _nearest(

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar, get_args
@@ -15,12 +16,14 @@ from typing import Literal, Self, TypeVar, get_args
 from ...documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
 from ...errors import ConfigurationError, StoreFullError
 from ...filters import FilterLike, as_filter, matches
+from ...retrieval.pattern import TextPattern
+from ...retrieval.runs import DocumentText
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from ..engine.driver import run_steps
 from ..engine.merging import Name
 from ..engine.records import closed_store, collection_name, existing, prepare_replace, unique_ids
 from ..native import NativeStoreBase
-from . import documents, jobs, maintenance
+from . import documents, jobs, maintenance, scanning
 from .database import Database
 from .maintenance import CheckReport, CompactReport
 from .prepare import Batch, as_stored, prepare_batch
@@ -359,6 +362,25 @@ class SQLiteStore(NativeStoreBase):
             if reached is None:
                 return
             last = reached
+
+    async def scan(
+        self, collection: str, metadata_filter: FilterLike | None = None, *, pattern: TextPattern | None = None
+    ) -> AsyncIterator[list[DocumentText]]:
+        """Page by page, each of one state; only documents in which the pattern may occur leave the file."""
+        start: int | None = 0
+        seen: set[Name] = set()
+
+        def read(begin: int, database: Database) -> scanning.Page:
+            with database.reading() as connection:
+                return scanning.page(connection, self._reader, collection, metadata_filter, pattern, begin)
+
+        while start is not None:
+            found, start = await self._read(partial(read, start))
+            # One that is replaced meanwhile gets a higher number, and would come a second time.
+            fresh = [document for document in found if (document.scope, document.document_id) not in seen]
+            seen.update((document.scope, document.document_id) for document in fresh)
+            if fresh:
+                yield fresh
 
     async def ping(self) -> StoreHealth:
         def read(database: Database) -> str:

@@ -37,6 +37,7 @@ from .congruence import StoreCongruence, assert_congruent
 from .core import StoreCore
 from .durability import StoreDurability
 from .filters import StoreFilters
+from .finding import StoreFinding
 from .keyword import StoreKeyword
 from .reading import StoreReading
 from .records import StoreRecords
@@ -52,6 +53,7 @@ class StoreContract(
     StoreFilters,
     StoreScopes,
     StoreReading,
+    StoreFinding,
     StoreRetrieve,
     StoreKeyword,
     StoreReplace,

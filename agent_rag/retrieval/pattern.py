@@ -1,0 +1,145 @@
+"""Looking for a text or a regular expression: what counts as an occurrence, and where none can be."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+from ..errors import PatternError
+
+MAX_PATTERN_CHARACTERS = 1_000
+
+Span = tuple[int, int]
+"""``text[start:end]``."""
+
+_MARKS = ("Mn", "Me")
+
+
+class TextPattern:
+    """What is looked for. Occurrences are those of Python's `re`, without empty ones, and do not overlap.
+
+    A text is taken literally, but for its white space: each run of it stands for any run, since lines of a document are
+    broken anywhere. ``^`` and ``$`` of a regular expression are the begin and end of a line.
+    """
+
+    def __init__(
+        self, pattern: str, *, regex: bool = False, ignore_case: bool = True, ignore_accents: bool = False
+    ) -> None:
+        """
+        Args:
+            ignore_case: As ``re.IGNORECASE``.
+            ignore_accents: Compare without combining marks: ``Muller`` is ``Müller``, written either way.
+
+        Raises: PatternError: it is blank or longer than 1,000 characters. Whether a regular expression is one shows
+            when it is used.
+        """
+        if len(pattern) > MAX_PATTERN_CHARACTERS:
+            raise PatternError(
+                f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN_CHARACTERS} are looked for"
+            )
+        if not pattern.strip():
+            raise PatternError("the pattern is blank; give a text that is to be found")
+        self.pattern = pattern
+        self.is_regex = regex
+        self.ignore_case = ignore_case
+        self.ignore_accents = ignore_accents
+        plain = without_accents(pattern) if ignore_accents else pattern
+        if not plain.strip():
+            raise PatternError(f"nothing is left of the pattern {pattern!r} without accents; set ignore_accents=False")
+        self.expression = plain if regex else r"\s+".join(map(re.escape, plain.split()))
+        """For `re`, with `flags`."""
+        self.flags = re.MULTILINE | (re.IGNORECASE if ignore_case else 0)
+
+    def __repr__(self) -> str:
+        return f"TextPattern({self.pattern!r}, regex={self.is_regex})"
+
+    def spans(self, text: str) -> list[Span]:
+        """The occurrences in `text`, in order. Not for a regular expression of a stranger: it may take for ever."""
+        return spans_of(re.compile(self.expression, self.flags), text, ignore_accents=self.ignore_accents)
+
+    def candidates(self, texts: Sequence[str]) -> Iterable[int]:
+        """Positions in `texts`, chunks in order of their documents, of those that may hold a part of an occurrence.
+
+        Every document with an occurrence has one, also where it stands across chunks; others may be among them. Quick:
+        a few passes over all text at once. A regular expression tells nothing: all.
+        """
+        if self.is_regex:
+            return range(len(texts))
+        joined = "\x00".join(texts)
+        folded = self._folded(joined)
+        wanted = max(map(self._folded, self.pattern.split()), key=len)
+        # Folding ASCII changes no length; otherwise parts are cut from what is folded.
+        pieces, fold = (texts, self._folded) if joined.isascii() else (folded.split("\x00"), str)
+        found = set(_holding(folded, wanted))
+        # Where no chunk holds the word, one ends within it. Of the two at that border, the first holds the front half
+        # near its end, or the second the back half near its begin, or it is shorter than the word.
+        size, half = len(wanted), len(wanted) // 2
+        found.update(number for number, piece in enumerate(pieces) if len(piece) < size)
+        if half:
+            found.update(_holding(fold("\x00".join([piece[-size:] for piece in pieces])), wanted[:half]))
+            found.update(_holding(fold("\x00".join([piece[:size] for piece in pieces])), wanted[half:]))
+        return sorted(found)
+
+    def _folded(self, text: str) -> str:
+        """Equal for what is compared as equal, character by character, so that parts of a text fold to parts."""
+        if self.ignore_accents:
+            text = without_accents(text)
+        if not self.ignore_case:
+            return text
+        if text.isascii():
+            return text.lower()
+        # Beyond case folding, `re` takes the Turkish letters for an i.
+        return text.replace("\u0130", "i").replace("\u0131", "i").casefold()
+
+
+def spans_of(compiled: re.Pattern[str], text: str, *, ignore_accents: bool = False) -> list[Span]:
+    """Occurrences that are not empty, in order, as they stand in `text`."""
+    if not ignore_accents or text.isascii():
+        return [match.span() for match in compiled.finditer(text) if match.end() > match.start()]
+    plain, places = _plain_with_places(text)
+    found = (match.span() for match in compiled.finditer(plain))
+    return [(places[start], places[end - 1] + 1) for start, end in found if end > start]
+
+
+def without_accents(text: str) -> str:
+    """`text` without combining marks, also without those that are part of a character."""
+    return text if text.isascii() else text.translate(_plain)
+
+
+class _PlainCharacters(dict[int, str]):
+    """Each character without its marks, by code point. Syllables of Hangul stay whole."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        parts = character if 0xAC00 <= code <= 0xD7A3 else unicodedata.normalize("NFD", character)
+        plain = self[code] = "".join(part for part in parts if unicodedata.category(part) not in _MARKS)
+        return plain
+
+
+_plain = _PlainCharacters()
+
+
+def _plain_with_places(text: str) -> tuple[str, list[int]]:
+    """`without_accents`, and where each of its characters stands in `text`."""
+    characters: list[str] = []
+    places: list[int] = []
+    for place, character in enumerate(text):
+        plain = _plain[ord(character)]
+        characters.append(plain)
+        places += [place] * len(plain)
+    return "".join(characters), places
+
+
+def _holding(joined: str, wanted: str) -> Iterable[int]:
+    """Numbers of the pieces of `joined`, divided by NUL, that hold `wanted`."""
+    number = counted = 0
+    at = joined.find(wanted)
+    while at >= 0:
+        number += joined.count("\x00", counted, at)
+        yield number
+        counted = at
+        following = joined.find("\x00", at)
+        if following < 0:
+            return
+        at = joined.find(wanted, following)
