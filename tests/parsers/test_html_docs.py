@@ -174,7 +174,7 @@ async def test_every_tab_is_read() -> None:
     ],
 )  # fmt: skip
 async def test_a_heading_reads_as_its_author_wrote_it(page: str, text: str, headings: str) -> None:
-    """Without permalinks, buttons and targets; an author's own signs stay."""
+    """Without permalinks, buttons and targets; an author's own signs stay. (PA06)"""
     assert await _read(page) == (text, [(int(page[2]), headings)])
 
 
