@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ..config.settings import KnowledgeBaseSettings, Settings
 from ..errors import ConfigurationError
+from ..evaluation.questions import review_path
 from ..knowledge.knowledge_base import KnowledgeBase
 from . import output as console
 from .options import AsJSON, Base, Config, StoreURI
@@ -46,25 +47,53 @@ def evaluate(
         list[Path] | None,
         typer.Option("--corpus", help="Where chunk sizes and models read the documents; default: where they are from."),
     ] = None,
+    make: Annotated[
+        int | None,
+        typer.Option("--make", min=1, help="Write so many questions from the documents into QUESTIONS, for review."),
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="With --make: from titles and headings, without a language model.")
+    ] = False,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Propose settings on half of the questions and prove them on the rest.")
+    ] = False,
+    sizes: Annotated[
+        list[int] | None,
+        typer.Option("--chunk-size", min=50, help="With --tune: also try this chunk size; may be repeated."),
+    ] = None,
     split: Annotated[str, typer.Option("--split", help="Only the questions of a side: train, test or all.")] = "all",
     html: Annotated[Path | None, typer.Option("--html", help="Also write a page with every change.")] = None,
     as_json: AsJSON = False,
 ) -> None:
-    """Measure the search on questions of your own, and compare settings.
+    """Measure the search on questions of your own, compare settings, make questions, propose settings.
 
     A line of the file is like {"question": "How long is the timeout?", "quotes": ["The timeout is thirty seconds."]}.
     """
     if split not in ("train", "test", "all"):
         stop(f"--split is {split!r}; use train, test or all", as_json)
+    if make and (tune or compare):
+        stop("--make writes questions, --tune and --with read them; review them in between", as_json)
+    if (sizes and not tune) or (offline and not make):
+        stop("--chunk-size is for --tune, --offline for --make", as_json)
+    if tune and (compare or html or split != "all"):
+        stop(
+            "--tune chooses what it compares, and splits itself; leave out --with, --html and --split",
+            as_json,
+        )
+    if make and (questions.exists() or review_path(questions).exists()):
+        stop(f"{questions} or its review is there already; name another file, or remove it", as_json)
 
     async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings, known: Settings) -> None:
-        from .. import evaluation
-        from ..evaluation.questions import in_split
-
-        asked = in_split(evaluation.read_questions(questions), split)  # type: ignore[arg-type]
-        if not asked:
-            stop(f"{questions} has no question in the split {split}", as_json)
+        if make:
+            await _make(base, known, questions, make, offline=offline, as_json=as_json)
+            return
+        asked, left_out = _read(questions, split, as_json)
+        if tune:
+            await _tune(base, settings, known, asked, corpus, sizes or (), as_json=as_json)
+            return
         report = await _measured(base, settings, asked, _ways(settings, known, compare or ()), corpus, quiet=as_json)
+        if left_out:
+            report.notes.append(f"{left_out} questions are left out by {review_path(questions)}")
         if html is not None:
             from ..evaluation.page import write_page
 
@@ -74,6 +103,86 @@ def evaluate(
             typer.echo(f"wrote {html}")
 
     run_with_settings(work, kb, config, store, as_json)
+
+
+def _read(path: Path, split: str, as_json: bool) -> tuple[list[Question], int]:
+    """The questions of a side, and how many of all the review leaves out."""
+    from ..evaluation import read_reviewed
+    from ..evaluation.questions import in_split
+
+    questions, left_out = read_reviewed(path)
+    asked = in_split(questions, split)  # type: ignore[arg-type]
+    if not asked:
+        stop(f"{path} has no question in the split {split}", as_json)
+    return asked, left_out
+
+
+async def _make(base: KnowledgeBase, known: Settings, path: Path, count: int, *, offline: bool, as_json: bool) -> None:
+    from ..config.parts import chat_model_of
+    from ..evaluation import make_questions, write_questions, write_review
+    from .ask import missing_for_chat
+
+    missing = "--offline" if offline else missing_for_chat(known)
+    model = None if missing else chat_model_of(known.chat)
+    with progress("questions", quiet=as_json) as on_question:
+        result = await make_questions(base, count, model=model, on_question=on_question)
+    notes = [*result.notes, *(f"{number} proposals left out: {why}" for why, number in result.rejected.items())]
+    if missing:
+        notes.insert(0, f"made from titles and headings, which keyword search finds easily ({missing})")
+    if result.made:
+        write_questions(path, result.questions)
+        review = write_review(path, result.made)
+        notes.append(f"next: read {review} and take the x out of bad ones; then agent-rag eval {path}")
+    if as_json:
+        console.show_json({"questions": len(result.made), "file": str(path) if result.made else None, "notes": notes})
+    else:
+        typer.echo(f"wrote {len(result.made)} questions to {path}" if result.made else "no question could be made")
+        for note in notes:
+            typer.echo(note)
+    if not result.made:
+        raise typer.Exit(1)
+
+
+async def _tune(
+    base: KnowledgeBase,
+    settings: KnowledgeBaseSettings,
+    known: Settings,
+    asked: Sequence[Question],
+    corpus: Sequence[Path] | None,
+    sizes: Sequence[int],
+    *,
+    as_json: bool,
+) -> None:
+    from ..evaluation import tune
+
+    (now,) = _ways(settings, known, ())
+    with progress("questions", quiet=as_json) as on_question:
+        report = await tune(
+            base,
+            asked,
+            now=now,
+            chunk_sizes=sizes,
+            corpus=corpus or None,
+            ingest_options=_reading(settings),
+            on_question=on_question,
+        )
+    if as_json:
+        console.show_json(
+            {**report.model_dump(mode="json"), "proven": report.proven, "conclusion": report.conclusion()}
+        )
+        return
+    lines = [f"{report.train_questions} training questions", *(f"note: {note}" for note in report.notes)]
+    console.show_table(_table(report.tried, differences=False), [*lines, report.conclusion()])
+    if report.proven:
+        typer.echo("\n".join(["", "For agent-rag.toml:", *_entries(base.name, report.proposal)]))
+
+
+def _entries(name: str, proposal: Mapping[str, object]) -> list[str]:
+    """The lines of agent-rag.toml that a proposal stands for."""
+    own = [f"{key} = {value}" for key, value in proposal.items() if key != "keyword_weight"]
+    search = [f"{key} = {value}" for key, value in proposal.items() if key == "keyword_weight"]
+    lines = [f"[knowledge_bases.{name}]", *own] if own else []
+    return [*lines, *([f"[knowledge_bases.{name}.search]", *search] if search else [])]
 
 
 def _ways(settings: KnowledgeBaseSettings, known: Settings, compare: Sequence[str]) -> list[Configuration]:
@@ -131,17 +240,21 @@ def show_evaluation(report: EvaluationReport, *, as_json: bool) -> None:
         left_out = {"results": {"__all__": {"outcomes": {"__all__": {"hits": {"__all__": {"text"}}}}}}}
         console.show_json(report.model_dump(mode="json", exclude=left_out))
         return
-    shown = [name for name in MAIN_METRICS if name in report.baseline.metrics]
-    table = Table("", *shown, "ms", "chunks")
-    for one in report.configurations:
-        figures = [f"{one.metrics[name]:.3f}" for name in shown]
-        table.add_row(console.plain_text(one.name), *figures, f"{one.latency_p50_ms:.1f}", str(one.chunks))
-        if one.differences:
-            table.add_row("", *(_difference(one, name) for name in shown), "", "", style="dim")
     asked = f"{report.questions} questions in {report.seconds:.1f} s"
     if len(report.configurations) > 1:
         asked += f"; below each: difference to {report.baseline.name!r}, its 95 % interval, * where that excludes 0"
-    console.show_table(table, [asked, *(f"note: {note}" for note in report.notes)])
+    console.show_table(_table(report.configurations), [asked, *(f"note: {note}" for note in report.notes)])
+
+
+def _table(configurations: Sequence[ConfigurationResult], *, differences: bool = True) -> Table:
+    shown = [name for name in MAIN_METRICS if name in configurations[0].metrics]
+    table = Table("", *shown, "ms", "chunks")
+    for one in configurations:
+        figures = [f"{one.metrics[name]:.3f}" for name in shown]
+        table.add_row(console.plain_text(one.name), *figures, f"{one.latency_p50_ms:.1f}", str(one.chunks))
+        if one.differences and differences:
+            table.add_row("", *(_difference(one, name) for name in shown), "", "", style="dim")
+    return table
 
 
 def _difference(one: ConfigurationResult, metric: str) -> str:

@@ -8,27 +8,36 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .bootstrap import Difference, paired_differences
     from .configurations import Configuration, configuration_from
+    from .make import MadeQuestions, make_questions
     from .metrics import ndcg, recall, reciprocal_rank
     from .questions import Place, Question, read_questions, split_of, write_questions
     from .report import ConfigurationResult, EvaluationReport
+    from .review import read_reviewed, write_review
     from .run import evaluate
+    from .tuning import TuneReport, tune
 
 _LAZY = {
     "Configuration": "configurations",
     "ConfigurationResult": "report",
     "Difference": "bootstrap",
     "EvaluationReport": "report",
+    "MadeQuestions": "make",
     "Place": "questions",
     "Question": "questions",
+    "TuneReport": "tuning",
     "configuration_from": "configurations",
     "evaluate": "run",
+    "make_questions": "make",
     "ndcg": "metrics",
     "paired_differences": "bootstrap",
     "read_questions": "questions",
+    "read_reviewed": "review",
     "recall": "metrics",
     "reciprocal_rank": "metrics",
     "split_of": "questions",
+    "tune": "tuning",
     "write_questions": "questions",
+    "write_review": "review",
 }
 
 __all__ = [
@@ -36,17 +45,23 @@ __all__ = [
     "ConfigurationResult",
     "Difference",
     "EvaluationReport",
+    "MadeQuestions",
     "Place",
     "Question",
+    "TuneReport",
     "configuration_from",
     "evaluate",
+    "make_questions",
     "ndcg",
     "paired_differences",
     "read_questions",
+    "read_reviewed",
     "recall",
     "reciprocal_rank",
     "split_of",
+    "tune",
     "write_questions",
+    "write_review",
 ]
 
 

@@ -139,6 +139,11 @@ def read_questions(path: str | Path) -> list[Question]:
     return questions
 
 
+def review_path(path: str | Path) -> Path:
+    """``questions.review.md`` of ``questions.jsonl``."""
+    return Path(path).with_suffix(".review.md")
+
+
 def write_questions(path: str | Path, questions: Sequence[Question]) -> None:
     """Write a file of JSON lines that `read_questions` reads."""
     rows = (question.model_dump(mode="json", exclude_defaults=True) for question in questions)

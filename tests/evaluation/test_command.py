@@ -74,3 +74,50 @@ def test_what_is_wrong_is_said_in_one_line(folder: Path, arguments: list[str], t
     assert result.exit_code == 2
     assert told in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_make_writes_questions_and_their_review(folder: Path) -> None:
+    """Without a model from headings, and says so; what is there is not written over."""
+    (folder / "docs/hours.md").write_text("# Opening hours of the shop\n\nThe shop opens at nine on all days.\n")
+    assert CliRunner().invoke(app, ["ingest", "docs"]).exit_code == 0
+
+    made = CliRunner().invoke(app, ["eval", "made.jsonl", "--make", "5"])
+    measured = CliRunner().invoke(app, ["eval", "made.jsonl"])
+    again = CliRunner().invoke(app, ["eval", "made.jsonl", "--make", "5"])
+
+    assert made.exit_code == 0, made.output
+    assert "wrote 1 questions to made.jsonl" in made.stdout
+    assert "made from titles and headings, which keyword search finds easily" in made.stdout
+    assert "2 proposals left out: the title is one word" in made.stdout
+    assert "Opening hours of the shop" in (folder / "made.review.md").read_text("utf-8")
+    assert "1 questions in" in measured.stdout
+    assert (again.exit_code, "is there already" in again.stderr) == (2, True)
+
+
+def test_tune_says_what_stands(folder: Path) -> None:
+    """In one sentence, after the figures of the training questions."""
+    rows = [{"question": f"canteen {number}?", "documents": ["canteen.md"]} for number in range(60)]
+    (folder / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    told = CliRunner().invoke(app, ["eval", "many.jsonl", "--tune"])
+    as_json = json.loads(CliRunner().invoke(app, ["eval", "many.jsonl", "--tune", "--json"]).stdout)
+
+    assert told.exit_code == 0, told.output
+    assert "The settings stand: none of those tried has a higher ndcg@10" in told.stdout
+    assert (as_json["proven"], as_json["proposal"], as_json["metric"]) == (False, {}, "ndcg@10")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--make", "5", "--tune"],
+        ["--make", "5", "-w", "mode=keyword"],
+        ["--offline"],
+        ["--chunk-size", "600"],
+        ["--tune", "--html", "x.html"],
+        ["--tune", "--split", "test"],
+    ],
+)
+def test_options_that_do_not_go_together(folder: Path, arguments: list[str]) -> None:
+    """They are refused with the exit code of wrong usage."""
+    assert CliRunner().invoke(app, ["eval", "new.jsonl", *arguments]).exit_code == 2
