@@ -35,6 +35,7 @@ from .loading import ingest, sync
 from .managing import reload, remove, sources
 from .options import AsJSON, Base, Config, FilterJSON, StoreURI
 from .overview import drop, show, status
+from .reporting import show_findings
 from .running import INTERRUPTED, first_given, guarded, run, run_with_settings, stop, tell_if_empty
 from .upkeep import backup, cache, check, compact, copy
 
@@ -136,6 +137,7 @@ def ask(
         console.show_answer(result, as_json=as_json, streamed=on_text.text)
         if result.error:
             raise typer.Exit(1)
+        await tell_if_empty(base, result.citations)
 
     run_with_settings(work, kb, config, store, as_json)
 
@@ -258,14 +260,18 @@ def mcp(
 
 
 @app.command()
-def doctor(config: Config = None, as_json: AsJSON = False) -> None:
+def doctor(
+    config: Config = None,
+    show_all: Annotated[bool, typer.Option("--all", help="Each package and extra with its version.")] = False,
+    as_json: AsJSON = False,
+) -> None:
     """Show which engines, parsers and extras are here, and whether the configured stores answer."""
 
     async def work() -> None:
         from .doctor import diagnose
 
         findings = await diagnose(load_settings(config))
-        console.show_findings(findings, as_json=as_json)
+        show_findings(findings, as_json=as_json, show_all=show_all)
         if not all(finding.ok for finding in findings if finding.required):
             raise typer.Exit(1)
 

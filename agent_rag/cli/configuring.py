@@ -17,11 +17,13 @@ from .running import guarded, stop
 
 config_app = typer.Typer(name="config", help="Show the configuration and its schema.", no_args_is_help=True)
 
-_TEMPLATE = """# Knowledge bases of this folder; agent-rag config schema describes every entry.
+_TEMPLATE = """# Knowledge bases of this folder. Every key: agent-rag config schema > .agent-rag/schema.json
+#:schema ./.agent-rag/schema.json
 # default = "{name}"
 
 [knowledge_bases.{name}]
 description = "{description}"          # tells an agent what can be found here
+sources = ["."]                            # what ingest and sync take: folders, files, https://..., s3://...
 # store = "sqlite:.agent-rag/store.db"     # or qdrant+http://host:6333, postgresql://..., see docs/stores.md
 # embedding = "local"                      # or openai, ollama:nomic-embed-text, voyage, ...; none: keywords only
 # dimensions = 768                         # of a model whose size is not known
@@ -31,6 +33,14 @@ description = "{description}"          # tells an agent what can be found here
 # exclude = ["drafts/"]
 # ocr = "eng"                              # {scans}
 # score_threshold = 0.3
+
+# [knowledge_bases.{name}.ingest]
+# metadata = {{ team = "people" }}           # of every document, to filter by
+# max_file_bytes = 50000000
+
+# [chat]                                   # the language model of ask; its key: OPENAI_API_KEY
+# model = "gpt-4.1-mini"
+# base_url = "http://localhost:11434/v1"   # a server of your own
 """
 _VARIABLES = (
     "AGENT_RAG_CONFIG",
@@ -60,8 +70,8 @@ def init(
     note = f"{scans} pictures were found: their text needs this" if scans else "for scanned pages: tesseract is needed"
     file.write_text(_TEMPLATE.format(name=name, description=about, scans=note), "utf-8")
     typer.echo(f"wrote {file}; {len(found)} files here can be read")
-    place = "." if folder == Path() else str(folder)
-    typer.echo(f"next: agent-rag ingest {place}{'' if folder == Path() else f' -c {file}'}")
+    chosen = "" if folder == Path() else f" -c {file}"
+    typer.echo(f'next: agent-rag ingest{chosen}, then agent-rag ask{chosen} "..."')
 
 
 @config_app.command("show")

@@ -13,9 +13,9 @@ from ..ingestion import IngestReport, ingest, watch
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..sources import DirectorySource, SourceBase, WebSource, open_source
 from ..sources.base import is_address
-from . import output as console
 from .options import Loading
 from .progress import progress_of_load
+from .reporting import show_report
 
 _OF_DIRECTORIES = (
     "include", "exclude", "recursive", "include_generated", "include_hidden", "links", "file_facts", "metadata", "name",
@@ -97,7 +97,7 @@ async def watch_folder(base: KnowledgeBase, path: str, options: dict[str, Any], 
     source = DirectorySource(path, **of_source)
 
     def show(report: IngestReport) -> None:
-        console.show_report(report, as_json=given.as_json, show_all=given.show_all, quiet=given.quiet)
+        show_report(report, as_json=given.as_json, show_all=given.show_all, quiet=given.quiet)
 
     await watch(base, source, on_report=show, **options)
 

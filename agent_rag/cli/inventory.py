@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from datetime import datetime
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from ..config.settings import KnowledgeBaseSettings
 from ..errors import AgentRAGError, redact
@@ -29,6 +31,10 @@ class BaseStatus(BaseModel):
     """Fingerprint of the embedding model that built it."""
     bytes: int | None = None
     """Of the store's file, which other knowledge bases may share."""
+    written: datetime | None = None
+    """When the store's file was last written, in local time."""
+    sources: dict[str, int] = Field(default_factory=dict)
+    """Documents by source."""
     note: str = ""
 
 
@@ -42,14 +48,14 @@ async def statuses_of(place: str, store: VectorStoreBase, named: dict[str, Knowl
     try:
         async with store as opened:
             path = getattr(opened, "path", None)
-            size = path.stat().st_size if isinstance(path, Path) and path.is_file() else None
+            size, written = _file_facts(path) if isinstance(path, Path) and path.is_file() else (None, None)
             collections = await opened.list_collections() if isinstance(opened, NativeStoreBase) else []
             taken = {one.collection or name for name, one in named.items()}
             bases = {name: (one.collection or name, one) for name, one in named.items()}
             bases |= {name: (name, KnowledgeBaseSettings()) for name in collections if name not in taken}
             for name, (collection, one) in bases.items():
                 base = KnowledgeBase(name, name, None, opened, collection, one.metadata_filter)
-                found.append((await _of_base(base, shown)).model_copy(update={"bytes": size}))
+                found.append((await _of_base(base, shown)).model_copy(update={"bytes": size, "written": written}))
     except (AgentRAGError, OSError) as error:
         return [BaseStatus(name=name, store=shown, note=redact(str(error))) for name in named or [""]]
     return found
@@ -61,6 +67,7 @@ async def _of_base(base: KnowledgeBase, store: str) -> BaseStatus:
     if not await opened.has_collection(base.collection):
         return BaseStatus(name=base.name, store=store, note="nothing is in it yet")
     documents = await base.list_documents(remembered=True)
+    sources = Counter(one.state["source"] for one in documents if one.chunk_count and one.state.get("source"))
     return BaseStatus(
         name=base.name,
         store=store,
@@ -68,5 +75,12 @@ async def _of_base(base: KnowledgeBase, store: str) -> BaseStatus:
         chunks=sum(one.chunk_count for one in documents),
         skipped=sum(one.state.get("status") == "skipped" for one in documents),
         failed=sum(one.state.get("status") == "failed" for one in documents),
+        sources=dict(sorted(sources.items())),
         model=info.fingerprint if info is not None else None,
     )
+
+
+def _file_facts(path: Path) -> tuple[int, datetime]:
+    """Size of a store's file with what lies beside it, and when any of them was written last."""
+    found = [part.stat() for part in (path, path.with_name(f"{path.name}-wal")) if part.is_file()]
+    return sum(one.st_size for one in found), datetime.fromtimestamp(max(one.st_mtime for one in found))

@@ -10,9 +10,9 @@ import typer
 
 from ..config.settings import KnowledgeBaseSettings, Settings
 from ..knowledge.knowledge_base import KnowledgeBase
-from . import output as console
 from .options import Loading
 from .parameters import spelled_out
+from .reporting import show_report
 from .running import run_with_settings, stop
 
 AllowPrivate = Annotated[
@@ -90,7 +90,7 @@ def _load(
         report = await ingesting.load(
             base, chosen, options, settings, allow_private=allow_private, quiet=given.quiet, as_json=given.as_json
         )
-        console.show_report(report, as_json=given.as_json, show_all=given.show_all, quiet=given.quiet)
+        show_report(report, as_json=given.as_json, show_all=given.show_all, quiet=given.quiet)
         if not report.files:
             stop(f"no file found in {', '.join(chosen)}", given.as_json)
         if not report.ok:

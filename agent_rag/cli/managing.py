@@ -11,6 +11,7 @@ from ..knowledge.knowledge_base import KnowledgeBase
 from . import output as console
 from .options import All, AsJSON, Base, Config, Quiet, StoreURI
 from .progress import progress_of_load
+from .reporting import show_report
 from .running import run, tell_if_empty
 
 
@@ -43,7 +44,7 @@ def reload(
 
         with progress_of_load(quiet=quiet, as_json=as_json) as on_event:
             report = await reload_source(base, name, on_event=on_event)
-        console.show_report(report, as_json=as_json, show_all=show_all, quiet=quiet)
+        show_report(report, as_json=as_json, show_all=show_all, quiet=quiet)
         if not report.ok:
             raise typer.Exit(1)
 

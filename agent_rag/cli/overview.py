@@ -13,6 +13,7 @@ from ..knowledge.knowledge_base import KnowledgeBase
 from . import output as console
 from .inventory import BaseStatus, statuses_of
 from .options import AsJSON, Base, Config, StoreURI
+from .reporting import show_status
 from .running import FAILED, guarded, run, stop
 
 _PAGE = 500
@@ -51,7 +52,7 @@ def status(config: Config = None, store: StoreURI = None, as_json: AsJSON = Fals
         for place, found in places.items():
             mine = {name: one for name, one in named.items() if store_uri(one, settings.folder) == place}
             bases += await statuses_of(place, open_store(found, folder=None if store else settings.folder), mine)
-        console.show_status(bases, as_json=as_json)
+        show_status(bases, as_json=as_json)
 
     guarded(work, as_json)
 
