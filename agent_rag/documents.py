@@ -108,6 +108,9 @@ class Chunk(BaseModel):
     embed_context: str | None = None
     """What is embedded and indexed between the heading path and the text, and never shown: the words of names in code,
     the signature of the function that the text continues."""
+    analysis: str | None = None
+    """Fields of its keyword index, set by the KnowledgeBase for all chunks of a collection alike (see
+    `agent_rag.retrieval.analysis`); None: its words only, as releases before indexed them."""
 
     @property
     def text(self) -> str:

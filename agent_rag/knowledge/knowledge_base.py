@@ -47,6 +47,8 @@ from .document import Document, WriteReport
 from .embedder import Embedder
 from .finding import FindResult, keys_of, result_of, tally
 from .hits import Hits
+from .keyword_fields import KeywordFields
+from .reindexing import KeywordReindex, reindex_keywords
 from .search import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
 from .updating import DocumentChange, batches, changed, check_change
 from .writing import check_chunks, check_documents, prepare, reject_duplicates, summary_of
@@ -74,6 +76,7 @@ class KnowledgeBase:
         *,
         fusion: Fusion = "convex",
         keyword_weight: float | None = None,
+        keyword_grams: bool | None = None,
         candidates: int = 100,
         limits: Limits | None = None,
         on_event: EventCallback | None = None,
@@ -91,6 +94,9 @@ class KnowledgeBase:
                 operation and must give a scope. None: no scope; reads and deletes see every scope.
             fusion: How hybrid search combines its two lists: "convex" (min-max, weighted), "rrf" or "dbsf".
             keyword_weight: Share of the keyword score in "convex" hybrid search; default: the model's, or 0.8.
+            keyword_grams: Whether a new collection indexes the four-character parts of words, too: found are other
+                endings, compounds, names in code and typing errors, for five times the postings. None: unless its first
+                documents are English prose. A collection keeps what it has until `reindex_keywords`.
             candidates: Length of each list that is fused.
             on_event: Called with `DocumentsReplaced`, `DocumentsDeleted` and `MetadataUpdated` after the store
                 acknowledged, and with `DocumentsRefused` when a write failed.
@@ -138,6 +144,7 @@ class KnowledgeBase:
             else SevenMethodAdapter(vector_store, self._embedder.dimensions)
         )
         self._stored = Collection(self._store, collection, self._embedder, owner=name)
+        self._keyword_fields = KeywordFields(self._store, collection, keyword_grams)
 
     def __repr__(self) -> str:
         return f"KnowledgeBase({self.name!r}, collection={self.collection!r})"
@@ -259,9 +266,11 @@ class KnowledgeBase:
         report = WriteReport()
         prepared = [prepare(document, scope, self._embedder, self.limits, report) for document in documents]
         await self._stored.open()
-        vectors = await self._embedder.vectors(
-            [chunk for document in prepared for chunk in document.chunks], known_vectors, report
-        )
+        chunks = [chunk for document in prepared for chunk in document.chunks]
+        analysis = await self._keyword_fields.of(chunks)
+        for chunk in chunks:
+            chunk.analysis = analysis
+        vectors = await self._embedder.vectors(chunks, known_vectors, report)
         key = scope_key(scope)
         records: list[VectorRecord] = []
         for document in prepared:
@@ -383,6 +392,33 @@ class KnowledgeBase:
             records = [record for _, of_one in pairs for record in of_one]
             await self._stored.replace([summary for summary, _ in pairs], records, key)
 
+    async def reindex_keywords(
+        self, *, grams: bool | None = None, on_progress: Callable[[int], None] | None = None
+    ) -> KeywordReindex:
+        """Index the words of the whole collection anew, without embedding: after an upgrade, or with other fields.
+
+        Each document is replaced as a whole, searches go on, and what is done is skipped when it is run again. Nobody
+        else should write meanwhile: a document that is replaced while it is read comes back as it was.
+
+        Args:
+            grams: As `keyword_grams`; None: by what the collection holds now.
+            on_progress: Called with the number of documents done after each batch.
+
+        Raises: ConfigurationError: this is a part of a collection (`metadata_filter`), or the store has no keyword
+            search.
+        """
+        if self._metadata_filter is not None:
+            raise ConfigurationError(
+                f"{self.name!r} is a part of the collection {self.collection!r}, whose chunks are indexed alike; "
+                "reindex it from a knowledge base without metadata_filter"
+            )
+        self._check_mode("keyword")
+        if not await self._stored.exists():
+            return KeywordReindex()
+        report = await reindex_keywords(self._store, self.collection, grams=grams, on_progress=on_progress)
+        self._keyword_fields.forget()
+        return report
+
     # --- reading ---
 
     async def search(
@@ -433,12 +469,14 @@ class KnowledgeBase:
             candidates=max(self._candidates, top_k) if mode == "hybrid" or distinct else top_k,
             metadata_filter=all_of(scope, checked_filter(filter, self.limits)),
             rank=rank_function(mode, score_threshold, fusion=self._fusion, keyword_weight=self._keyword_weight),
+            grams=self._keyword_fields.grams,
         )
         with span("search", mode=mode, top_k=top_k) as told:
             results: list[VectorSearchResult] = await self._stored.if_there(
                 [], lambda: self._store.retrieve(self.collection, request)
             )
             told.set_attribute("results", len(results))
+        self._keyword_fields.seen(results)
         results = vetted(results, scope, mode, score_threshold, self.name)
         results = (collapse(results) if distinct else results)[:top_k]
         return Hits(result.model_copy(update={"knowledge_base": self.name}) for result in results)

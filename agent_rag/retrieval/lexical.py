@@ -105,6 +105,17 @@ def tokenize(text: str) -> list[str]:
     return tokens or [_token_of(word) for word in found]
 
 
+def words_of(text: str) -> list[str]:
+    """Words of `text` in order, lower-cased, stop words included, and its runs of scripts without blanks, whole; behind
+    them the parts of words in camel case."""
+    if _SEAM.search(text):
+        text = f"{text} {_parts_of_compounds(text)}"
+    if text.isascii():
+        return text.encode().translate(_ASCII_WORDS).decode().split()
+    found: list[str] = _TOKENS.findall(_normalized(text).lower())
+    return found
+
+
 def is_unspaced(word: str) -> bool:
     """Whether a word or token is of a script that writes words without blanks."""
     return bool(_IS_CJK(word) or _IS_SPACELESS(word))

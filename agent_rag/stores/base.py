@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from ..documents import Chunk, ChunkKey, DocumentSummary, Signals, VectorRecord, VectorSearchResult, storable_text
 from ..filters import FilterLike
+from ..retrieval.analysis import query_weights
 
 __all__ = ["CollectionInfo", "RetrieveRequest", "StoreHealth", "VectorStoreBase", "retrieve_steps"]
 
@@ -58,6 +59,9 @@ class RetrieveRequest:
     metadata_filter: FilterLike | None = None
     rank: RankFunction | None = None
     """None: a single list is passed through."""
+    grams: bool = True
+    """Whether texts ask for parts of words, too: False where the collection is known to have none (see
+    `agent_rag.retrieval.analysis`)."""
 
 
 # What a store must be able to do for `retrieve`, as steps that a driver answers (see `retrieve_steps`).
@@ -78,6 +82,8 @@ class Keyword:
     text: str
     limit: int
     metadata_filter: FilterLike | None
+    weights: Mapping[str, float]
+    """The tokens of `text`, each with its weight (`query_weights`)."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,8 @@ def retrieve_steps(request: RetrieveRequest) -> Generator[Step, Any, list[Vector
         semantic.append((yield Nearest(vector, length, request.metadata_filter)))
     keyword: list[list[Scored]] = []
     for text in request.texts:
-        keyword.append((yield Keyword(storable_text(text), length, request.metadata_filter)))
+        weights = query_weights(storable_text(text), grams=request.grams)
+        keyword.append((yield Keyword(storable_text(text), length, request.metadata_filter, weights)))
     if request.vectors and keyword:
         seen = [{hit.key for hit in ranking} for ranking in semantic]
         found = dict.fromkeys(hit.key for ranking in (*semantic, *keyword) for hit in ranking)

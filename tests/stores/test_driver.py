@@ -59,7 +59,7 @@ def test_a_candidate_of_the_keyword_list_gets_its_cosine(run: Run) -> None:
 
     assert engine.steps == [
         Nearest([1.0], 1, None),
-        Keyword("pear", 1, None),
+        Keyword("pear", 1, None, {"pear": 1.0, "t:pear": 0.2, "g:_pea": 0.2, "g:pear": 0.2, "g:ear_": 0.2}),
         Nearest([1.0], 1, None, [C]),
         Get([C, A]),
     ]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from agent_rag.filters import FilterLike, matches
-from agent_rag.retrieval.lexical import tokenize
 from agent_rag.stores.engine.records import closed_store
 from agent_rag.stores.engine.store import EngineStore
 from agent_rag.stores.versions.engine import LAYOUT, VersionsEngine
@@ -62,8 +61,8 @@ class MemoryPrimitives:
         self.info = info
         self._gate = gate or Gate()
 
-    def terms(self, text: str) -> list[str]:
-        return tokenize(text)
+    def terms(self, tokens: Iterable[str]) -> list[str]:
+        return list(tokens)
 
     async def put_rows(self, versions: Sequence[NewVersion], average_length: float) -> None:
         for version in versions:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from ...errors import LimitExceededError
 from ...filters import FilterLike
 from ..engine.filter_tokens import Both, Condition, Either, Has, condition_of, tokens_of
 from ..engine.records import Vector
-from ..engine.words import words_of
+from ..engine.words import indexed_words
 from ..versions.exact_scores import bm25
 from ..versions.groups import side_by_side, slices
 from ..versions.heads import Runs
@@ -98,8 +98,8 @@ class Rows:
         self._index = index
         self._refresh = connection.options.refresh
 
-    def terms(self, text: str) -> list[str]:
-        return words_of(text)
+    def terms(self, tokens: Iterable[str]) -> list[str]:
+        return indexed_words(tokens)
 
     # --- rows ---
 
@@ -307,9 +307,9 @@ class _Asked:
                 return self._knn(vector, where, max(self._candidates, 2 * self._count))
             case Among(vector, rows):
                 return self._knn(vector, {"ids": {"values": list(map(_row_id, rows))}}, self._count)
-            case Matching(_, counts, _, _, metadata_filter):
+            case Matching(weights, asked, _, _, metadata_filter):
                 where = _filtered(metadata_filter, _IS_CHUNK, without=self._without)
-                terms = [{"term": {TEXT: {"value": term, "boost": float(count)}}} for term, count in counts.items()]
+                terms = [{"term": {TEXT: {"value": term, "boost": asked[term]}}} for term in weights]
                 query = {"bool": {"should": terms, "minimum_should_match": 1, "filter": [where]}}
                 return {"query": query, "size": self._count, "_source": [*self._source, TEXT]}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...documents import DocumentSummary, VectorRecord
+from ...retrieval.analysis import index_tokens
 from ..base import CollectionInfo
 from ..versions.heads import Name, check_indexes
 from .payload import CHUNK, metadata_payload
@@ -38,7 +39,7 @@ class PreparedChunk:
     def of(cls, record: VectorRecord, vector: list[float], *, keyword: bool) -> PreparedChunk:
         chunk = record.chunk
         payload = {CHUNK: chunk.model_dump_json(), **metadata_payload(chunk.metadata)}
-        return cls(chunk.chunk_index, vector, payload, Terms.of(chunk.indexed_text if keyword else ""))
+        return cls(chunk.chunk_index, vector, payload, Terms.of(index_tokens(chunk) if keyword else ()))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...retrieval.lexical import K1, B, term_id, tokenize
+from ...retrieval.lexical import K1, B, term_id
 
 # A chunk's sparse vector carries its own length and the average length its weights were computed with, in two
 # dimensions that no query asks for: term frequencies can then be recovered, and scores computed for any statistics.
@@ -20,15 +20,15 @@ _LENGTH, _AVERAGE = 2**32 - 1, 2**32 - 2
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Term frequencies of one text by `term_id`."""
+    """Term frequencies of one chunk by `term_id`."""
 
     ids: list[int]
     frequencies: list[int]
     length: int
 
     @classmethod
-    def of(cls, text: str) -> Terms:
-        counted = Counter(map(term_id, tokenize(text)))
+    def of(cls, tokens: Iterable[str]) -> Terms:
+        counted = Counter(map(term_id, tokens))
         return cls(list(counted), list(counted.values()), counted.total())
 
     def sparse(self, average: float) -> tuple[list[int], list[float]]:
@@ -43,6 +43,14 @@ class Terms:
 def sparse_vector(ids: list[int], weights: list[float], length: float, average: float) -> tuple[list[int], list[float]]:
     """Indices and values, with the two that make them readable again."""
     return [*ids, _LENGTH, _AVERAGE], [*weights, float(length), average]
+
+
+def by_term_id(weights: Mapping[str, float]) -> dict[int, float]:
+    """Weights of a query's tokens by `term_id`."""
+    found: dict[int, float] = {}
+    for token, weight in weights.items():
+        found[term_id(token)] = found.get(term_id(token), 0.0) + weight
+    return found
 
 
 def storable_average(average: float) -> float:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord
 from ...filters import FilterLike
 from ...filters.plan import index_metadata
-from ...retrieval.lexical import counts, tokenize
+from ...retrieval.analysis import index_tokens
+from ...retrieval.lexical import counts
 from ..base import CollectionInfo, Get, Keyword, Nearest, Step
 from ..engine.records import Matrix, Prepared
 from ..rows.inverted import FilterColumns
@@ -38,7 +39,7 @@ class Batch:
     @classmethod
     def of(cls, prepared: Prepared) -> Batch:
         entries = [
-            Entry(record.key, record.chunk.model_dump_json(), counts(tokenize(record.chunk.indexed_text)))
+            Entry(record.key, record.chunk.model_dump_json(), counts(index_tokens(record.chunk)))
             for record in prepared.records
         ]
         columns = FilterColumns.of(index_metadata(record.chunk.metadata) for record in prepared.records)
@@ -131,8 +132,8 @@ class Table:
         match step:
             case Nearest(vector, limit, where, keys):
                 return self._rows.nearest(vector, limit, where, keys)
-            case Keyword(text, limit, where):
-                return self._rows.by_keyword(counts(tokenize(text)), limit, where)
+            case Keyword(_, limit, where, weights):
+                return self._rows.by_keyword(weights, limit, where)
             case Get(keys):
                 found = {key: self._rows.row(key) for key in keys}
                 return {key: self._chunk(row) for key, row in found.items() if row is not None}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,11 +13,11 @@ from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorS
 from ...errors import StoreError
 from ...filters import FilterLike, matches
 from ...filters.plan import plan
-from ...retrieval.lexical import idf, term_id, tokenize
+from ...retrieval.lexical import idf
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 from ..engine.driver import best, cut_ties, run_steps
 from ..engine.records import query_vector, without_keyword
-from ..engine.sparse import decode
+from ..engine.sparse import by_term_id, decode
 from ..versions.exact_scores import similarities
 from ..versions.heads import MAX_INDEX
 from ..versions.versions import Changed, Versions
@@ -207,8 +206,8 @@ class View:
                 return self._nearest(vector, limit, metadata_filter)
             case Nearest(vector, limit, _, keys):
                 return self._similarities(vector, keys or ())[:limit]
-            case Keyword(text, limit, metadata_filter):
-                return self._keyword(text, limit, metadata_filter)
+            case Keyword(_, limit, metadata_filter, weights):
+                return self._keyword(weights, limit, metadata_filter)
             case Get(keys):
                 return self._chunks(keys)
 
@@ -246,14 +245,14 @@ class View:
         found: list[float] = similarities(self._reader.info.distance, query, matrix).tolist()
         return found
 
-    def _keyword(self, text: str, limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
+    def _keyword(self, weights: Mapping[str, float], limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
         heads = self._reader.heads
-        counted = Counter(map(term_id, tokenize(text)))
-        frequencies = heads.frequencies(counted) if counted else {}
+        asked = by_term_id(weights)
+        frequencies = heads.frequencies(asked) if asked else {}
         indexed, average = heads.indexed, heads.average_length
         query = {
-            term: count * idf(max(indexed, frequencies[term]), frequencies[term])
-            for term, count in counted.items()
+            term: weight * idf(max(indexed, frequencies[term]), frequencies[term])
+            for term, weight in asked.items()
             if frequencies[term]
         }
         if not query:

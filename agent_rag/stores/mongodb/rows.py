@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from ...errors import StoreUnavailableError
 from ...filters import FilterLike
 from ..engine.filter_tokens import tokens_of
-from ..engine.words import words_of
+from ..engine.words import indexed_words
 from ..versions.exact_scores import bm25, similarities
 from ..versions.groups import at_most, grouped, side_by_side, slices
 from ..versions.heads import Runs
@@ -66,8 +66,8 @@ class Rows:
         self._table = connection.table(table)
         self._is_cosine = info.distance == "Cosine"
 
-    def terms(self, text: str) -> list[str]:
-        return words_of(text)
+    def terms(self, tokens: Iterable[str]) -> list[str]:
+        return indexed_words(tokens)
 
     # --- rows ---
 
@@ -249,7 +249,10 @@ class Rows:
 
     async def _matching(self, question: Matching, without: Collection[str], fields: Document) -> list[Hit]:
         """The index's own scores only choose the candidates."""
-        words = [{"text": {"query": word, "path": "text"}} for word in question.weights]
+        words = [
+            {"text": {"query": word, "path": "text", "score": {"boost": {"value": question.asked[word]}}}}
+            for word in question.weights
+        ]
         compound: Document = {"should": words, "minimumShouldMatch": 1}
         if clauses := search_clauses(question.metadata_filter, without=without):
             compound["filter"] = clauses

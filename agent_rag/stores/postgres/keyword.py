@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
+from collections.abc import Mapping
 
-from ...retrieval.lexical import K1, B, counts, idf, tokenize
+from ...retrieval.lexical import K1, B, idf
 from ..engine.records import without_keyword
 from .connection import Session
 from .copy import term_key
@@ -13,8 +12,8 @@ from .filters import Values
 from .schema import Collection
 
 
-async def term_weights(session: Session, collection: Collection, text: str) -> dict[int, float]:
-    """Key of each token of `text` that is indexed -> its inverse document frequency, times its occurrences.
+async def term_weights(session: Session, collection: Collection, tokens: Mapping[str, float]) -> dict[int, float]:
+    """Key of each of `tokens` that is indexed -> its inverse document frequency, times its weight.
 
     Frequencies are counted for each search (3 ms for the 39,000 postings of a median question at 100k chunks): kept
     counts would make all writers wait for each other at every common word.
@@ -23,7 +22,7 @@ async def term_weights(session: Session, collection: Collection, text: str) -> d
     """
     if not collection.keyword:
         raise without_keyword(collection.info.name)
-    terms = await asyncio.to_thread(_terms, text)
+    terms = {term_key(token): weight for token, weight in tokens.items()}
     if not terms or not collection.worded:
         return {}
     rows = await session.fetch(
@@ -52,8 +51,3 @@ def ranking_sql(
         f"{'' if among is None else f'WHERE p.chunk IN {chunks} '}GROUP BY p.chunk "
         f"ORDER BY weight DESC FETCH FIRST ({values.bind(limit, 'int8')}) ROWS WITH TIES"
     )
-
-
-def _terms(text: str) -> dict[int, int]:
-    counted: dict[Any, int] = counts(tokenize(text))
-    return {term_key(token): times for token, times in counted.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,8 +90,8 @@ class Search:
         match step:
             case Nearest(vector, limit, metadata_filter, keys):
                 return await self._nearest(vector, limit, metadata_filter, keys)
-            case Keyword(text, limit, metadata_filter):
-                return await self._keyword(text, limit, metadata_filter)
+            case Keyword(_, limit, metadata_filter, tokens):
+                return await self._keyword(tokens, limit, metadata_filter)
             case Get(keys):
                 return await self._get(keys)
 
@@ -163,8 +163,10 @@ class Search:
         )
         return await self._ranked(near, "distance", limit, values)
 
-    async def _keyword(self, text: str, limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
-        weights = await term_weights(self._session, self._collection, text)
+    async def _keyword(
+        self, tokens: Mapping[str, float], limit: int, metadata_filter: FilterLike | None
+    ) -> list[Scored]:
+        weights = await term_weights(self._session, self._collection, tokens)
         if not weights:
             return []
         if self._unfiltered:

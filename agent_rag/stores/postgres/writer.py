@@ -19,7 +19,8 @@ from typing import Any
 from ...documents import DocumentSummary, VectorRecord
 from ...filters import FilterLike
 from ...filters.plan import IndexedMetadata, index_metadata
-from ...retrieval.lexical import counts, tokenize
+from ...retrieval.analysis import index_tokens
+from ...retrieval.lexical import counts
 from ..engine.records import Prepared
 from . import copy as copy
 from .connection import Session
@@ -178,7 +179,7 @@ def _encode(collection: Collection, prepared: Prepared, start: int) -> _Encoded:
         matrix = stored_matrix(prepared.matrix[start : start + _PIECE], collection.info.distance)
         vectors = copy.vectors(matrix, collection.engine)
     terms: list[Counter[str]] = [
-        counts(tokenize(record.chunk.indexed_text)) if collection.keyword else Counter() for record in records
+        counts(index_tokens(record.chunk)) if collection.keyword else Counter() for record in records
     ]
     lengths = [counted.total() for counted in terms]
     indexed = [index_metadata(record.chunk.metadata) for record in records]

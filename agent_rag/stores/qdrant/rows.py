@@ -20,7 +20,7 @@ from qdrant_client import AsyncQdrantClient, models
 
 from ...filters import FilterLike
 from ...filters.plan import index_metadata, plan
-from ...retrieval.lexical import K1, B, term_id, tokenize
+from ...retrieval.lexical import K1, B, term_id
 from ..engine.payload import CHUNK, TOKENS, number_field, translate
 from ..versions.groups import at_most, grouped, side_by_side, slices
 from ..versions.heads import Runs
@@ -85,8 +85,8 @@ class Rows:
         self.info = info
         self._name = info.name
 
-    def terms(self, text: str) -> list[int]:
-        return [term_id(token) for token in tokenize(text)]
+    def terms(self, tokens: Iterable[str]) -> list[int]:
+        return list(map(term_id, tokens))
 
     # --- rows ---
 

@@ -24,12 +24,12 @@ from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorS
 from ...errors import ConfigurationError, StoreDamagedError
 from ...filters import FilterLike, matches
 from ...filters.plan import plan
-from ...retrieval.lexical import idf, term_id, tokenize
+from ...retrieval.lexical import idf
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 from ..engine.driver import all_from, best, cut_ties, run_steps
 from ..engine.payload import CHUNK, TOKENS, parse_chunk, range_keys, translate
 from ..engine.records import query_vector, without_keyword
-from ..engine.sparse import Postings, decode, of_terms
+from ..engine.sparse import Postings, by_term_id, decode, of_terms
 from ..versions.heads import INDEX_BITS, MAX_INDEX, Head, Name
 from .edge_schema import CollectionFile, EdgeDialect
 from .edge_table import Table
@@ -206,20 +206,20 @@ class Shard:
 
     def _frequency(self, term: int) -> int:
         """The engine's idf is the score of the term alone over its weight, and ``idf = ln((N + 1) / (df + .5))``."""
-        hits = self._by_words({term: 1}, 1, self.condition(None))
+        hits = self._by_words({term: 1.0}, 1, self.condition(None))
         if not hits:
             return 0
         indices, values = _sparse(hits[0])
         rarity = hits[0].score / values[indices.index(term)]
         return round((self.table.indexed + 1) * math.exp(-rarity) - 0.5)
 
-    def _by_words(self, counted: Mapping[int, int], limit: int, condition: Any) -> list[Any]:
+    def _by_words(self, weights: Mapping[int, float], limit: int, condition: Any) -> list[Any]:
         """Points with their sparse vectors, best first by the stored weights and the engine's idf.
 
         Args:
-            counted: Term -> number of times the query has it.
+            weights: Term -> its weight in the query.
         """
-        words = self.edge.SparseVector(list(counted), list(map(float, counted.values())))
+        words = self.edge.SparseVector(list(weights), list(weights.values()))
         # A corpus, if only an empty condition: without one the engine counts deleted points.
         corpus = self.edge.IdfParams(corpus=self.condition(None) or self.edge.Filter())
         request = self.edge.QueryRequest(
@@ -250,8 +250,8 @@ class Shard:
         match step:
             case Nearest(vector, limit, metadata_filter, keys):
                 return self._nearest(vector, limit, metadata_filter, keys)
-            case Keyword(text, limit, metadata_filter):
-                return self._keyword(text, limit, metadata_filter)
+            case Keyword(_, limit, metadata_filter, weights):
+                return self._keyword(weights, limit, metadata_filter)
             case Get(keys):
                 return self.chunks(keys)
 
@@ -276,10 +276,11 @@ class Shard:
 
         return self._best(cut_ties(found, limit, limit + 1), limit)
 
-    def _keyword(self, text: str, limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
-        counted = Counter(map(term_id, tokenize(text)))
-        frequencies, indexed = self.frequencies(counted), self.table.indexed
-        query = {term: count * idf(indexed, frequencies[term]) for term, count in counted.items() if frequencies[term]}
+    def _keyword(self, weights: Mapping[str, float], limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
+        asked = by_term_id(weights)
+        frequencies, indexed = self.frequencies(asked), self.table.indexed
+        asked = {term: weight for term, weight in asked.items() if frequencies[term]}
+        query = {term: weight * idf(indexed, frequencies[term]) for term, weight in asked.items()}
         if not query:
             return []
         condition = self.condition(metadata_filter)
@@ -288,7 +289,7 @@ class Shard:
         # than half of that: so the best are among those that score at least so large a share of the last one.
         share = 1 - abs(math.log(self.table.average_length / self.info.weight_average)) - _ROUNDING
 
-        hits = all_from(lambda count: self._by_words(counted, count, condition), limit, share)
+        hits = all_from(lambda count: self._by_words(asked, count, condition), limit, share)
         terms = sorted(query)
         scores = decode(of_terms(_sparse(hit), terms) for hit in hits).bm25(query, self.table.average_length)
         exact = [(hit.id, score) for hit, score in zip(hits, scores, strict=True) if score > 0]

@@ -199,19 +199,19 @@ class FilterIndex:
 
 
 def bm25(
-    found: Iterable[tuple[int, Rows, npt.NDArray[Any]]], lengths: npt.NDArray[Any], counted: int, average: float
+    found: Iterable[tuple[float, Rows, npt.NDArray[Any]]], lengths: npt.NDArray[Any], counted: int, average: float
 ) -> Scores:
     """BM25 of every row, 0 where no token of the query is.
 
     Args:
-        found: For each token of the query: how often it occurs there, the live rows that have it, and how often.
+        found: For each token of the query: its weight there, the live rows that have it, and how often.
         lengths: Tokens per row.
         counted: Number of live rows with tokens; `average`: their mean length.
     """
     scores = np.zeros(len(lengths), dtype=np.float64)
-    for times, rows, frequency in found:
+    for weight, rows, frequency in found:
         norm = K1 * (1 - B + B * lengths[rows] / average)
-        scores[rows] += times * idf(counted, len(rows)) * frequency / (frequency + norm)
+        scores[rows] += weight * idf(counted, len(rows)) * frequency / (frequency + norm)
     return scores
 
 
@@ -229,13 +229,13 @@ class KeywordIndex(Generic[Term]):
         """Add what many rows have of one term."""
         _column(self._postings, term, "I").extend(rows.tobytes(), frequencies.tobytes())
 
-    def scores(self, query: Mapping[Term, int], alive: Mask, lengths: npt.NDArray[np.int64]) -> Scores:
+    def scores(self, query: Mapping[Term, float], alive: Mask, lengths: npt.NDArray[np.int64]) -> Scores:
         """BM25 of every row, 0 where no token of `query` is; `lengths` are tokens per row."""
         counted = lengths[alive & (lengths > 0)]
         average = counted.mean() if len(counted) else 1.0
         found = (
-            (times, *column.read(alive))
-            for term, times in query.items()
+            (weight, *column.read(alive))
+            for term, weight in query.items()
             if (column := self._postings.get(term)) is not None
         )
         return bm25(found, lengths, len(counted), average)

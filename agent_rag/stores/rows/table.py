@@ -221,11 +221,11 @@ class RowTable(Generic[Term]):
             rows = self._rows(where)
         return self._best(*self._vectors.nearest(query, limit, rows), limit)
 
-    def by_keyword(self, query: Mapping[Term, int], limit: int, where: FilterLike | None) -> list[Scored]:
+    def by_keyword(self, query: Mapping[Term, float], limit: int, where: FilterLike | None) -> list[Scored]:
         """The best `limit` chunks by BM25, in order.
 
         Args:
-            query: Term -> number of times the query has it.
+            query: Term -> its weight in the query.
         """
         lengths = np.array(self._lengths, dtype=np.int64)
         scores = self.keywords.scores(query, self._vectors.alive, lengths)

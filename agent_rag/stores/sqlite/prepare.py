@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...documents import Chunk, DocumentSummary, VectorRecord
 from ...filters.plan import index_metadata
-from ...retrieval.lexical import tokenize
+from ...retrieval.analysis import index_tokens
 from ..engine.records import Matrix
 from .segments import NUMBERS, TOKENS, Block, collect_numbers, count_tokens
 
@@ -92,7 +92,7 @@ def index_chunks(chunks: Sequence[Chunk], places: Sequence[int]) -> tuple[list[i
     Args:
         places: Number of each chunk, ascending, from the segment's base.
     """
-    words = [tokenize(chunk.indexed_text) for chunk in chunks]
+    words = [index_tokens(chunk) for chunk in chunks]
     metadata = [index_metadata(chunk.metadata) for chunk in chunks]
     tokens = [[*some, *indexed.tokens] for some, indexed in zip(words, metadata, strict=True)]
     numbers = collect_numbers((place, indexed.numbers) for place, indexed in zip(places, metadata, strict=True))

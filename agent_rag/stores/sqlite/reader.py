@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy as np
 from ...documents import Chunk, ChunkKey
 from ...filters import FilterLike
 from ...filters.plan import plan
-from ...retrieval.lexical import counts, tokenize
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 from ..engine.driver import best
 from ..engine.records import Rows, query_vector
@@ -121,8 +120,8 @@ class Snapshot:
         match step:
             case Nearest(vector, limit, where, keys):
                 return self._nearest(vector, limit, where, keys)
-            case Keyword(text, limit, where):
-                return self._by_keyword(text, limit, where)
+            case Keyword(_, limit, where, weights):
+                return self._by_keyword(weights, limit, where)
             case Get(keys):
                 return self._chunks(keys)
 
@@ -150,9 +149,9 @@ class Snapshot:
             among = self._matching(where)
         return self._best(*block.nearest(query, limit, self._state.alive, among, self._read), limit)
 
-    def _by_keyword(self, text: str, limit: int, where: FilterLike | None) -> list[Scored]:
+    def _by_keyword(self, weights: Mapping[str, float], limit: int, where: FilterLike | None) -> list[Scored]:
         state = self._state
-        found = ((times, *self._lookup.occurrences(word)) for word, times in counts(tokenize(text)).items())
+        found = ((weight, *self._lookup.occurrences(word)) for word, weight in weights.items())
         scores = bm25(found, state.lengths, state.counted, state.average)
         if (node := plan(where)) is not None:
             scores[~matching_mask(node, self._lookup, len(scores))] = 0.0

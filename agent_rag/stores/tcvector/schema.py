@@ -25,6 +25,7 @@ import numpy as np
 from ...documents import Chunk, DocumentSummary, VectorRecord
 from ...errors import LimitExceededError, RecordError
 from ...filters import FilterLike
+from ...retrieval.analysis import index_tokens
 from ...retrieval.lexical import term_weight
 from ..engine import prepared as documents
 from ..engine.filter_tokens import Both, Condition, Either, Has, Lacks, condition_of, tokens_of
@@ -181,7 +182,7 @@ class NewChunk:
                 f"chunk_index {chunk.chunk_index} of {record.document_id!r} is above {MAX_INDEX:,}; "
                 "number the chunks of a document from 0"
             )
-        terms = Terms.of(chunk.indexed_text)
+        terms = Terms.of(index_tokens(chunk))
         pairs = zip(terms.ids, terms.frequencies, strict=True)
         row: Row = {
             INDEX: chunk.chunk_index,

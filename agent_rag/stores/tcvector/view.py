@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...documents import ChunkKey, VectorSearchResult
 from ...errors import LimitExceededError
 from ...filters import FilterLike
-from ...retrieval.lexical import idf, term_id, tokenize
+from ...retrieval.lexical import idf
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 from ..engine.driver import best, cut_ties, run_steps
 from ..engine.records import query_vector
+from ..engine.sparse import by_term_id
 from ..versions.exact_scores import bm25, similarities
 from ..versions.statistics import Statistics
 from ..versions.versions import Changed, Versions
@@ -64,10 +64,10 @@ class View:
                 return self._nearest(vector, limit, metadata_filter)
             case Nearest(vector, limit, _, keys):
                 return self._similarities(vector, keys or ())[:limit]
-            case Keyword(text, limit, metadata_filter):
+            case Keyword(text, limit, metadata_filter, asked):
                 if self._reader.connection.options.embedding:
                     return self._nearest_to_text(text, limit, metadata_filter)
-                return self._keyword(text, limit, metadata_filter)
+                return self._keyword(asked, limit, metadata_filter)
             case Get(keys):
                 ids = self._ids(keys)
                 return {ids[row[ID]]: chunk_of(row) for row in self._reader.rows(list(ids), [CONTENT])}
@@ -121,9 +121,9 @@ class View:
         scores = similarities(info.distance, query, as_matrix(rows)).tolist()
         return _best([(ids[row[ID]], score) for row, score in zip(rows, scores, strict=True)], len(rows))
 
-    def _keyword(self, text: str, limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
+    def _keyword(self, asked: Mapping[str, float], limit: int, metadata_filter: FilterLike | None) -> list[Scored]:
         reader, statistics = self._reader, self._statistics
-        weights = self._weights(Counter(map(term_id, tokenize(text))))
+        weights = self._weights(by_term_id(asked))
         if not weights or statistics is None:
             return []
         count = 2 * limit + 50
@@ -146,17 +146,17 @@ class View:
                 scored.append((key, score))
         return _best(scored, limit)
 
-    def _weights(self, counted: Counter[int]) -> dict[int, float]:
-        """Query frequency times idf, of terms that are there."""
+    def _weights(self, asked: Mapping[int, float]) -> dict[int, float]:
+        """Weight in the query times idf, of terms that are there."""
         statistics, reader = self._statistics, self._reader
         if statistics is None or not statistics.indexed:
             return {}
-        for term in counted:
+        for term in asked:
             if term not in statistics.frequency:
                 statistics.frequency[term] = reader.connection.count(reader.chunks_name, has_term(term))
         return {
-            term: count * idf(max(statistics.indexed, found), found)
-            for term, count in counted.items()
+            term: weight * idf(max(statistics.indexed, found), found)
+            for term, weight in asked.items()
             if (found := statistics.frequency[term])
         }
 

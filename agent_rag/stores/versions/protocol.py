@@ -23,7 +23,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -71,7 +71,7 @@ class NewRow:
     """As JSON."""
     metadata: Mapping[str, Any]
     terms: Sequence[Term]
-    """Tokens of the indexed text as `Primitives.terms` gives them; empty where no words are indexed."""
+    """Tokens of the chunk as `Primitives.terms` gives them; empty where no words are indexed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +210,9 @@ class Matching:
     """Rows by BM25 above 0: all that score at least as much as the best one at `limit`."""
 
     weights: Mapping[Any, float]
-    """Term -> idf times its count in the query; above 0."""
-    counts: Mapping[Any, int]
-    """Term -> its count in the query."""
+    """Term -> idf times its weight in the query; above 0."""
+    asked: Mapping[Any, float]
+    """Term -> its weight in the query, of all terms."""
     average_length: float
     limit: int
     metadata_filter: FilterLike | None
@@ -247,8 +247,8 @@ class Primitives(Protocol):
 
     info: StoredInfo
 
-    def terms(self, text: str) -> list[Any]:
-        """Tokens as they are indexed."""
+    def terms(self, tokens: Iterable[str]) -> list[Any]:
+        """Tokens as they are indexed, in order."""
 
     async def put_rows(self, versions: Sequence[NewVersion], average_length: float) -> None: ...
 

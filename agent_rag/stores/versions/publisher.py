@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ...documents import DocumentSummary, VectorRecord
 from ...errors import StoreError
 from ...filters import FilterLike, matches
+from ...retrieval.analysis import index_tokens
 from ..engine.prepared import by_document
 from ..engine.records import Prepared, Vector
 from .groups import at_most, grouped
@@ -189,7 +190,7 @@ def drafts_of(primitives: Primitives, summaries: Sequence[DocumentSummary], prep
 
     def make(record: VectorRecord, vector: Vector) -> NewRow:
         chunk = record.chunk
-        terms = primitives.terms(chunk.indexed_text) if primitives.info.keyword else []
+        terms = primitives.terms(index_tokens(chunk)) if primitives.info.keyword else []
         return NewRow(chunk.chunk_index, vector, chunk.model_dump_json(), chunk.metadata, terms)
 
     return [

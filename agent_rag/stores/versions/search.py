@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...documents import Chunk, ChunkKey, VectorSearchResult, storable_text
 from ...errors import StoreError
+from ...retrieval.analysis import query_weights
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
 from ..engine.driver import best, run_steps_async
 from ..engine.payload import parse_chunk
@@ -70,7 +70,7 @@ class View:
         length = request.limit if request.rank is None else request.candidates
         questions: list[Question | None] = [NearestTo(one, length, request.metadata_filter) for one in self._vectors]
         for text in request.texts:
-            terms = Counter(self._primitives.terms(storable_text(text)))
+            terms = self._terms(query_weights(storable_text(text), grams=request.grams))
             weighed, average = await weights.of(terms) if terms else ({}, 1.0)
             questions.append(Matching(weighed, terms, average, length, request.metadata_filter) if weighed else None)
         asked = [question for question in questions if question is not None]
@@ -87,6 +87,12 @@ class View:
                 break
         self._lists = [best(self._scored(hits, settled.current), length) for hits in lists]
         self._texts = {hit.row: hit.chunk for hits in lists for hit in hits if hit.chunk is not None}
+
+    def _terms(self, weights: Mapping[str, float]) -> dict[Any, float]:
+        found: dict[Any, float] = {}
+        for term, weight in zip(self._primitives.terms(weights), weights.values(), strict=True):
+            found[term] = found.get(term, 0.0) + weight
+        return found
 
     def _scored(self, hits: Iterable[Hit], current: Mapping[str, Current]) -> list[Scored]:
         scored = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from ...retrieval.lexical import idf
@@ -56,8 +56,8 @@ class Weights:
             self._rough = average, time.monotonic()
         return average
 
-    async def of(self, terms: Counter[Any]) -> tuple[dict[Any, float], float]:
-        """Term -> idf times its count in a query, of the terms that are in the collection, the heaviest 1,000; and the
+    async def of(self, terms: Mapping[Any, float]) -> tuple[dict[Any, float], float]:
+        """Term -> idf times its weight in a query, of the terms that are in the collection, the heaviest 1,000; and the
         average length."""
         for _ in range(_ATTEMPTS):
             totals = await self.totals()
@@ -75,8 +75,8 @@ class Weights:
         else:
             self._frequency |= counted
         weights = {
-            term: count * idf(max(totals.indexed, frequency), frequency)
-            for term, count in terms.items()
+            term: weight * idf(max(totals.indexed, frequency), frequency)
+            for term, weight in terms.items()
             if (frequency := self._frequency.get(term, 0))
         }
         heaviest = dict(sorted(weights.items(), key=lambda item: -item[1])[:_TERMS])

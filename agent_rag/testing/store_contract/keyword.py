@@ -13,6 +13,7 @@ import pytest
 from ...content import Base64Source, DataBlock
 from ...documents import ChunkKey, VectorRecord, VectorSearchResult
 from ...filters import F
+from ...retrieval.analysis import FIELDS, GRAMS, index_tokens, query_weights
 from ...retrieval.lexical import tokenize
 from ...stores.base import RetrieveRequest
 from ...stores.native import NativeStoreBase
@@ -27,17 +28,21 @@ WORDS = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu
 
 def naive_bm25(texts: Mapping[ChunkKey, str], query: str) -> list[tuple[ChunkKey, float]]:
     """(key, score > 0) of all matching texts, best first, ties by key; k1 = 1.2, b = 0.75, Lucene's idf."""
-    counted = {key: Counter(tokenize(text)) for key, text in texts.items()}
+    return _bm25({key: tokenize(text) for key, text in texts.items()}, Counter(tokenize(query)))
+
+
+def _bm25(texts: Mapping[ChunkKey, list[str]], query: Mapping[str, float]) -> list[tuple[ChunkKey, float]]:
+    counted = {key: Counter(tokens) for key, tokens in texts.items()}
     counted = {key: tokens for key, tokens in counted.items() if tokens}
     lengths = {key: sum(tokens.values()) for key, tokens in counted.items()}
     scores: dict[ChunkKey, float] = {}
-    for term in tokenize(query):
+    for term, weight in query.items():
         having = [key for key, tokens in counted.items() if term in tokens]
         idf = math.log(1 + (len(counted) - len(having) + 0.5) / (len(having) + 0.5))
         for key in having:
             frequency = counted[key][term]
             norm = 1.2 * (0.25 + 0.75 * lengths[key] * len(counted) / sum(lengths.values()))
-            scores[key] = scores.get(key, 0.0) + idf * frequency / (frequency + norm)
+            scores[key] = scores.get(key, 0.0) + weight * idf * frequency / (frequency + norm)
     return sorted(((key, score) for key, score in scores.items() if score > 0), key=lambda hit: (-hit[1], hit[0]))
 
 
@@ -84,6 +89,45 @@ class StoreKeyword(StoreFixtures):
         assert ids(hits) == ["a:0", "b:0"]
         assert [hit.score for hit in hits] == pytest.approx([0.10418, 0.09990], rel=1e-4)
         assert [hit.signals.keyword for hit in hits] == [hit.score for hit in hits]
+
+    async def test_fields_have_their_weights(self, store: NativeStoreBase, collection: str) -> None:
+        """Titles, pairs and parts of words are tokens of the same bag; a query weighs them by their field."""
+        rng = random.Random(5)
+        titles = random_texts(rng, 12)
+        records = [
+            record(f"d{n:03}", text=text, title=titles[n % 12], analysis=GRAMS)
+            for n, text in enumerate(random_texts(rng, 60))
+        ]
+        await self.fill(store, collection, records)
+
+        bags = {item.key: index_tokens(item.chunk) for item in records}
+        for _ in range(10):
+            query = " ".join(rng.sample(WORDS, rng.randint(1, 4)))
+            found = await self.keyword(store, collection, query, limit=30)
+            assert_same_hits(
+                [(hit.key, hit.score) for hit in found],
+                _bm25(bags, query_weights(query))[:30],
+                tolerance=self.keyword_tolerance,
+            )
+
+    async def test_a_word_with_another_ending_is_found_by_its_parts(
+        self, store: NativeStoreBase, collection: str
+    ) -> None:
+        """Where the chunks have the field; `grams=False` does not ask for it."""
+        await self.fill(
+            store,
+            collection,
+            [record("de", text="Wasserpumpen", analysis=GRAMS), record("plain", text="Ventile", analysis=FIELDS)],
+        )
+
+        found = [
+            await store.retrieve(collection, RetrieveRequest(texts=["Wasserpumpe"], grams=grams))
+            for grams in (True, False)
+        ]
+        wrong = await store.retrieve(collection, RetrieveRequest(texts=["Wasserpumqen"]))
+
+        assert [ids(hits) for hits in found] == [["de:0"], []]
+        assert ids(wrong) == ["de:0"]
 
     async def test_names_in_code_are_found_by_their_words(self, store: NativeStoreBase, collection: str) -> None:
         """camelCase and snake_case find each other, and words find both."""

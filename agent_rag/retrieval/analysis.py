@@ -1,0 +1,101 @@
+"""What is indexed of a chunk for keyword search, and what is asked for: fields of one bag of tokens.
+
+A chunk is one bag with one length, so that BM25 is the same on every store. Tokens of the fields beside the words begin
+with a prefix that no word can have; a query gives each of them the weight of its field. (Measured against a BM25 of its
+own for each field on 9 sets: nDCG@10 within .003 on six, .009 at most.)
+
+A chunk says itself which fields it has (`Chunk.analysis`), so that it is indexed in the same way whenever that is done
+again. All chunks of a collection should have the same: one with more fields than others outscores them.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, pairwise
+from typing import Literal
+
+from ..documents import Chunk
+from .lexical import STOP_WORDS, is_unspaced, tokenize, words_of
+
+__all__ = ["FIELDS", "GRAMS", "Analysis", "index_tokens", "query_weights"]
+
+Analysis = Literal["words+title+pairs", "words+title+pairs+grams"]
+
+FIELDS: Analysis = "words+title+pairs"
+"""Words, words of title and headings once more, and pairs of neighbouring words."""
+GRAMS: Analysis = "words+title+pairs+grams"
+"""The same and the four-character parts of words: for rich endings, compounds, names in code, and typing errors."""
+
+TITLE_WEIGHT = 0.2
+PAIR_WEIGHT = 0.1
+"""(.2 is as good on short documents, and costs .002 recall at 2,000 tokens of long English prose.)"""
+GRAM_WEIGHT = 0.2
+
+_TITLE, _PAIR, _GRAM = "t:", "p:", "g:"
+_GRAM_SIZE = 4
+_LONGEST_WORD = 40
+"""A longer one is a key or a picture."""
+_MOST_KNOWN = 200_000
+
+
+def index_tokens(chunk: Chunk) -> list[str]:
+    """Tokens of `Chunk.indexed_text`, then those of the other fields that the chunk has; its length is their number."""
+    text = chunk.indexed_text
+    words = tokenize(text)
+    fields = (chunk.analysis or "").split("+")
+    tokens = list(words)
+    if "title" in fields and chunk.embed_text is None:
+        path = " ".join(part for part in (chunk.title, *chunk.heading_path) if part)
+        tokens += [_TITLE + word for word in tokenize(path)] if path else ()
+    if "pairs" in fields:
+        tokens += _pairs(words)
+    if "grams" in fields:
+        tokens += _grams(text)
+    return tokens
+
+
+def query_weights(text: str, *, grams: bool = True) -> dict[str, float]:
+    """Token -> weight of its field, times its count in a query, in order of their fields.
+
+    Args:
+        grams: Whether to ask for parts of words, which only some collections have.
+    """
+    words = tokenize(text)
+    weights: dict[str, float] = {}
+    for token in words:
+        weights[token] = weights.get(token, 0.0) + 1.0
+    weights |= {_TITLE + token: TITLE_WEIGHT * count for token, count in weights.items()}
+    for tokens, weight in ((_pairs(words), PAIR_WEIGHT), (_grams(text) if grams else (), GRAM_WEIGHT)):
+        for token in tokens:
+            weights[token] = weights.get(token, 0.0) + weight
+    return weights
+
+
+def _pairs(words: list[str]) -> list[str]:
+    """Neighbouring words; of scripts without blanks the words are pieces that overlap already."""
+    found = [f"{_PAIR}{first}_{second}" for first, second in pairwise(words)]
+    if "".join(words).isascii():
+        return found
+    spaced = [not is_unspaced(word) for word in words]
+    return [pair for pair, first, second in zip(found, spaced, spaced[1:], strict=False) if first and second]
+
+
+def _grams(text: str) -> list[str]:
+    return list(chain.from_iterable(map(_known.__getitem__, words_of(text))))
+
+
+class _Known(dict[str, tuple[str, ...]]):
+    """Word -> its parts, of the word between two marks; none of stop words, numbers and scripts without blanks."""
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        marked = f"_{word}_"
+        if word in STOP_WORDS or word.isdigit() or len(word) > _LONGEST_WORD or is_unspaced(word):
+            return ()
+        starts = range(max(1, len(marked) - _GRAM_SIZE + 1))
+        found = tuple(f"{_GRAM}{marked[start : start + _GRAM_SIZE]}" for start in starts)
+        if len(self) >= _MOST_KNOWN:
+            self.clear()
+        self[word] = found
+        return found
+
+
+_known = _Known()
