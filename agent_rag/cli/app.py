@@ -1,5 +1,5 @@
 """The command ``agent-rag``: ingest, sync, search, ask, list, sources, reload, remove, delete, copy, check, backup,
-compact, cache, show, status, drop, init, eval, config, mcp and doctor.
+compact, cache, reindex, show, status, drop, init, eval, config, mcp and doctor.
 
 Exit codes are in `running`.
 """
@@ -35,6 +35,7 @@ from .loading import ingest, sync
 from .managing import reload, remove, sources
 from .options import AsJSON, Base, Config, FilterJSON, StoreURI
 from .overview import drop, show, status
+from .reindexing import reindex
 from .reporting import show_findings
 from .running import INTERRUPTED, first_given, guarded, run, run_with_settings, stop, tell_if_empty
 from .upkeep import backup, cache, check, compact, copy
@@ -278,7 +279,23 @@ def doctor(
     guarded(work, as_json)
 
 
-for command in (ingest, sync, sources, reload, remove, copy, check, backup, compact, cache, show, status, drop, init):
+for command in (
+    ingest,
+    sync,
+    sources,
+    reload,
+    remove,
+    copy,
+    check,
+    backup,
+    compact,
+    cache,
+    reindex,
+    show,
+    status,
+    drop,
+    init,
+):
     app.command()(command)
 app.command("eval")(evaluate)
 app.add_typer(config_app)

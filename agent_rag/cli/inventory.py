@@ -35,6 +35,8 @@ class BaseStatus(BaseModel):
     """When the store's file was last written, in local time."""
     sources: dict[str, int] = Field(default_factory=dict)
     """Documents by source."""
+    keywords: str | None = None
+    """Fields of the keyword index, such as "words+title+pairs"; None where nothing is indexed by keyword."""
     note: str = ""
 
 
@@ -68,6 +70,8 @@ async def _of_base(base: KnowledgeBase, store: str) -> BaseStatus:
         return BaseStatus(name=base.name, store=store, note="nothing is in it yet")
     documents = await base.list_documents(remembered=True)
     sources = Counter(one.state["source"] for one in documents if one.chunk_count and one.state.get("source"))
+    fields = await base.keyword_fields()
+    former = "" if fields != "words" else "keyword index of an earlier release; renew it: agent-rag reindex --keywords"
     return BaseStatus(
         name=base.name,
         store=store,
@@ -77,6 +81,8 @@ async def _of_base(base: KnowledgeBase, store: str) -> BaseStatus:
         failed=sum(one.state.get("status") == "failed" for one in documents),
         sources=dict(sorted(sources.items())),
         model=info.fingerprint if info is not None else None,
+        keywords=fields,
+        note=former,
     )
 
 

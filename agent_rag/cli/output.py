@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ..embeddings.cached import CacheStats
     from ..ingestion.manage import SourceSummary
+    from ..knowledge.reindexing import KeywordReindex
     from ..stores.copy import CopyReport
     from ..stores.sqlite.maintenance import CheckReport, CompactReport
     from .ask import Answer
@@ -214,6 +215,19 @@ def show_compacted(report: CompactReport, *, as_json: bool) -> None:
     console_of().print(f"{report.bytes_before:,} bytes before, {report.bytes_after:,} now", highlight=False)
     if not report.settled:
         console_of().print("another process is reading an older state; deleted text goes from the WAL when it ends")
+
+
+def show_reindexed(report: KeywordReindex, *, as_json: bool) -> None:
+    """What was indexed anew, and with which fields."""
+    if as_json:
+        show_json(report)
+        return
+    if report.fields is None:
+        console_of().print("there is nothing to index")
+        return
+    unchanged = f", {report.unchanged:,} had them already" if report.unchanged else ""
+    done = f"{report.documents:,} documents ({report.chunks:,} chunks) indexed anew with {report.fields}{unchanged}"
+    console_of().print(done, highlight=False)
 
 
 def errors() -> Console:

@@ -113,6 +113,8 @@ def _facts(base: BaseStatus) -> Iterable[tuple[str, str]]:
         yield "sources", ", ".join(f"{name} ({count:,})" for name, count in base.sources.items())
     if base.model is not None:
         yield "model", base.model
+    if base.keywords is not None:
+        yield "keywords", base.keywords.replace("+", ", ")
     size = f" ({_size(base.bytes)})" if base.bytes is not None else ""
     yield "store", base.store + size
     if base.written is not None:

@@ -200,6 +200,7 @@ def knowledge_base_from(
         metadata_filter=settings.metadata_filter,
         fusion=settings.search.fusion,
         keyword_weight=settings.search.keyword_weight,
+        keyword_grams=settings.search.keyword_grams,
         candidates=settings.search.candidates,
         limits=settings.limits,
         **options,

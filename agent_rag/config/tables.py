@@ -74,6 +74,9 @@ class SearchSettings(Table):
     """How hybrid search combines its two lists."""
     keyword_weight: float | None = Field(default=None, ge=0, le=1)
     """Share of the keyword score in hybrid search; default: the model's."""
+    keyword_grams: bool | None = None
+    """Index four-character parts of words, too, when the collection is made; default: unless its first documents are
+    English prose. `agent-rag reindex --keywords` changes a collection."""
     candidates: int = Field(default=100, ge=1)
     """Length of each list that is combined."""
     distinct: bool = False

@@ -47,7 +47,7 @@ from .document import Document, WriteReport
 from .embedder import Embedder
 from .finding import FindResult, keys_of, result_of, tally
 from .hits import Hits
-from .keyword_fields import KeywordFields
+from .keyword_fields import KeywordFields, first_chunk
 from .reindexing import KeywordReindex, reindex_keywords
 from .search import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
 from .updating import DocumentChange, batches, changed, check_change
@@ -392,8 +392,16 @@ class KnowledgeBase:
             records = [record for _, of_one in pairs for record in of_one]
             await self._stored.replace([summary for summary, _ in pairs], records, key)
 
+    async def keyword_fields(self) -> str | None:
+        """What the keyword index of the collection has, as its first chunk says: "words" where an earlier release wrote
+        it, else such as "words+title+pairs". None: there are no chunks, or the store has no keyword search."""
+        if not self._store.keyword_search:
+            return None
+        chunk = await self._stored.if_there(None, lambda: first_chunk(self._store, self.collection))
+        return None if chunk is None else chunk.analysis or "words"
+
     async def reindex_keywords(
-        self, *, grams: bool | None = None, on_progress: Callable[[int], None] | None = None
+        self, *, grams: bool | None = None, on_progress: Callable[[int, int], None] | None = None
     ) -> KeywordReindex:
         """Index the words of the whole collection anew, without embedding: after an upgrade, or with other fields.
 
@@ -402,7 +410,7 @@ class KnowledgeBase:
 
         Args:
             grams: As `keyword_grams`; None: by what the collection holds now.
-            on_progress: Called with the number of documents done after each batch.
+            on_progress: Called with (documents done, documents) after each batch.
 
         Raises: ConfigurationError: this is a part of a collection (`metadata_filter`), or the store has no keyword
             search.

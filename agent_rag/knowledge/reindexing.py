@@ -33,7 +33,7 @@ class KeywordReindex(BaseModel):
 
 
 async def reindex_keywords(
-    store: NativeStoreBase, collection: str, *, grams: bool | None, on_progress: Callable[[int], None] | None
+    store: NativeStoreBase, collection: str, *, grams: bool | None, on_progress: Callable[[int, int], None] | None
 ) -> KeywordReindex:
     """Give all chunks of a collection the same fields; a document is replaced as a whole, with the vectors it has."""
     summaries = [summary for summary in await store.list_documents(collection) if summary.chunk_count]
@@ -56,7 +56,7 @@ async def reindex_keywords(
             report.documents += len(changed)
             report.chunks += len(written)
             if on_progress is not None:
-                on_progress(report.documents + report.unchanged)
+                on_progress(report.documents + report.unchanged, len(summaries))
     return report
 
 
