@@ -19,6 +19,7 @@ from .lexical import STOP_WORDS, is_unspaced, tokenize, words_of
 __all__ = ["FIELDS", "GRAMS", "Analysis", "index_tokens", "query_weights"]
 
 Analysis = Literal["words+title+pairs", "words+title+pairs+grams"]
+"""The fields of a chunk's keyword index, as `Chunk.analysis` has them."""
 
 FIELDS: Analysis = "words+title+pairs"
 """Words, words of title and headings once more, and pairs of neighbouring words."""
