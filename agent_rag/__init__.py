@@ -22,6 +22,7 @@ from .limits import Limits
 
 if TYPE_CHECKING:
     from ._util.sync import run_sync
+    from .answers import check_answer
     from .chat import ChatModel, OpenAIChatModel
     from .chat.extractive import ExtractiveChatModel
     from .chunkers import (
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     )
 
 _LAZY = {
+    "answers": ("check_answer",),
     "chat": ("ChatModel", "OpenAIChatModel"),
     "chunkers": (
         "ApproxTokenChunker",
@@ -171,6 +173,7 @@ __all__ = [
     "VectorStoreBase",
     "WebSource",
     "WordParser",
+    "check_answer",
     "chunker_from",
     "ingest",
     "parse_text",

@@ -76,7 +76,23 @@ def introduced(material: Material) -> str:
     """With a few words before it."""
     sentence = material.sentence
     first = sentence.split()[0] if material.language != "zh" else ""
-    small = first in {"The", "A", "An", "In", "It", "They", "This", "He", "She", "Der", "Die", "Das", "Ein", "Eine", "Sie"}
+    small = first in {
+        "The",
+        "A",
+        "An",
+        "In",
+        "It",
+        "They",
+        "This",
+        "He",
+        "She",
+        "Der",
+        "Die",
+        "Das",
+        "Ein",
+        "Eine",
+        "Sie",
+    }
     lowered = sentence[0].lower() + sentence[1:] if small else sentence
     before = {
         "en": ["According to the document, ", "The text says that ", "Yes: ", "As stated in the source, "],
@@ -114,8 +130,8 @@ def regrouped(material: Material) -> str | None:
 
 
 _WORDS = {
-    "en": "zero one two three four five six seven eight nine ten eleven twelve".split(),
-    "de": "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split(),
+    "en": ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"],
+    "de": ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf"],
 }
 
 
@@ -133,9 +149,11 @@ def digits_for_words(material: Material) -> str | None:
 
 _SYNONYMS = {
     "en": [("began", "started"), ("large", "big"), ("also", "additionally"), ("about", "around"), ("many", "numerous"),
-           ("however", "though"), ("often", "frequently"), ("used", "employed"), ("made", "produced"), ("near", "close to"),
-           ("because", "since"), ("while", "whereas"), ("such as", "like"), ("located", "situated"), ("main", "principal"),
-           ("which", "that"), ("during", "throughout"), ("include", "comprise"), ("several", "a number of"),
+           ("however", "though"), ("often", "frequently"), ("used", "employed"), ("made", "produced"),
+           ("near", "close to"), ("because", "since"), ("while", "whereas"), ("such as", "like"),
+           ("located", "situated"), ("main", "principal"), ("which", "that"), ("during", "throughout"),
+           ("include", "comprise"),
+           ("several", "a number of"),
            ("would", "was to"), ("most of", "the majority of"), ("primarily", "mainly"), ("built", "constructed")],
     "de": [("wurde", "ward"), ("muss", "soll"), ("können", "dürfen"), ("beträgt", "liegt bei"), ("seit", "ab"),
            ("etwa", "ungefähr"), ("nur", "lediglich"), ("innerhalb von", "binnen"), ("liefert", "schickt"),
@@ -163,7 +181,21 @@ def without_opening(material: Material) -> str | None:
     comma = "，" if material.language == "zh" else ", "
     first, _, rest = material.sentence.partition(comma)
     most = 8 if material.language == "zh" else 40
-    openings = ("In ", "On ", "At ", "During ", "However", "After ", "As ", "Additionally", "Since ", "By ", "在", "此外", "因此")
+    openings = (
+        "In ",
+        "On ",
+        "At ",
+        "During ",
+        "However",
+        "After ",
+        "As ",
+        "Additionally",
+        "Since ",
+        "By ",
+        "在",
+        "此外",
+        "因此",
+    )
     if not rest or len(first) > most or not first.startswith(openings):
         return None
     return rest[0].upper() + rest[1:]
@@ -177,9 +209,11 @@ def joined(material: Material) -> str | None:
     if not following or not after.startswith(following[0]) or len(following[0]) > 200:
         return None
     first = material.sentence[:-1]
-    return {"en": f"{first}, and {following[0]}", "de": f"{first}, und {following[0]}", "zh": f"{first}，{following[0]}"}[
-        material.language
-    ]
+    return {
+        "en": f"{first}, and {following[0]}",
+        "de": f"{first}, und {following[0]}",
+        "zh": f"{first}，{following[0]}",
+    }[material.language]
 
 
 LIGHT: dict[str, Maker] = {
@@ -224,7 +258,7 @@ def _other_word(material: Material, old: str, words: Sequence[str]) -> str:
 
 
 def _other_digits(material: Material, old: str) -> str:
-    elsewhere = [one for one in _NUMBER.findall(material.passage.text) if one not in material.sentence]
+    elsewhere: list[str] = [one for one in _NUMBER.findall(material.passage.text) if one not in material.sentence]
     way = material.random.randrange(4)
     if way == 0 and elsewhere:
         return material.random.choice(elsewhere)
@@ -270,7 +304,9 @@ def _names(text: str, material: Material, passage: Passage | None = None) -> lis
         return sorted(set(found))
     marked = (passage or material.passage).marked
     titles = re.findall(r"《([^《》]{2,12})》", text)
-    short = [name for name in marked if 2 <= len(name) <= 6 and re.fullmatch(r"[\u4e00-\u9fff·]+", name) and name in text]
+    short = [
+        name for name in marked if 2 <= len(name) <= 6 and re.fullmatch(r"[\u4e00-\u9fff·]+", name) and name in text
+    ]
     return sorted({*titles, *(name for name in short if not _CHINESE_NUMBER.search(name))})
 
 
@@ -285,8 +321,9 @@ def negated(material: Material) -> str | None:
     """A "not" put in, or one taken out."""
     sentence = material.sentence
     taken = {
-        "en": [(r"\b(is|was|are|were|can|could|will|would|has|have|had|may|must|should|does|did) not\b", r"\1"), (r"\bno longer\b", "still"),
-               (r"\bnever\b", "always"), (r"\bcannot\b", "can"), (r"\bno (?=[a-z])", "a ")],
+        "en": [(r"\b(is|was|are|were|can|could|will|would|has|have|had|may|must|should|does|did) not\b", r"\1"),
+               (r"\bno longer\b", "still"), (r"\bnever\b", "always"), (r"\bcannot\b", "can"),
+               (r"\bno (?=[a-z])", "a ")],
         "de": [(r"\bnicht mehr ", ""), (r"\bnicht ", ""), (r"\bkein(?=e?[nmrs]?\b)", "ein"), (r"\bnie ", "immer ")],
         "zh": [("不是", "是"), ("没有", "有"), ("并不", ""), ("不能", "能"), ("无法", "可以"), ("不会", "会")],
     }[material.language]  # fmt: skip
@@ -302,17 +339,22 @@ def negated(material: Material) -> str | None:
         word = {"有": "没有", "是": "不是"}.get(spot[1], f"不{spot[1]}")
         return sentence[: spot.start()] + word + sentence[spot.end() :]
     if material.language == "de":
-        return f"{sentence[: spot.end()]} {material.random.choice(['nicht', 'nie', 'keineswegs'])}{sentence[spot.end() :]}"
+        return (
+            f"{sentence[: spot.end()]} {material.random.choice(['nicht', 'nie', 'keineswegs'])}{sentence[spot.end() :]}"
+        )
     word = material.random.choice(["not", "never", "not", "n't" if spot[1] not in ("may", "can", "will") else "not"])
     return f"{sentence[: spot.end()]}{'' if word == chr(110) + chr(39) + 't' else ' '}{word}{sentence[spot.end() :]}"
 
 
 _OPPOSITES = {
     "en": [("before", "after"), ("increase", "decrease"), ("more", "less"), ("first", "last"), ("north", "south"),
-           ("largest", "smallest"), ("won", "lost"), ("high", "low"), ("early", "late"), ("most", "least"), ("male", "female")],
-    "de": [("erlaubt", "verboten"), ("mindestens", "höchstens"), ("vor", "nach"), ("älteste", "jüngste"), ("öffnet", "schließt"),
-           ("geöffnet", "geschlossen"), ("möglich", "unmöglich"), ("oberen", "unteren"), ("weniger", "mehr")],
-    "zh": [("增加", "减少"), ("最大", "最小"), ("之前", "之后"), ("东", "西"), ("早", "晚"), ("最高", "最低"), ("男", "女")],
+           ("largest", "smallest"), ("won", "lost"), ("high", "low"), ("early", "late"), ("most", "least"),
+           ("male", "female")],
+    "de": [("erlaubt", "verboten"), ("mindestens", "höchstens"), ("vor", "nach"), ("älteste", "jüngste"),
+           ("öffnet", "schließt"), ("geöffnet", "geschlossen"), ("möglich", "unmöglich"), ("oberen", "unteren"),
+           ("weniger", "mehr")],
+    "zh": [("增加", "减少"), ("最大", "最小"), ("之前", "之后"), ("东", "西"), ("早", "晚"), ("最高", "最低"),
+           ("男", "女")],
 }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ ORDER = [
     ["_util"],
     ["chat"],
     ["retrieval"],
+    ["answers"],
     ["workers"],
     ["parsers", "chunkers", "embeddings", "stores"],
     ["sources"],

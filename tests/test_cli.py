@@ -391,6 +391,24 @@ async def test_ask_searches_also_for_a_model_that_calls_no_tool() -> None:
     assert second.note == "this answer names no source of the documents: check it"
 
 
+async def test_ask_marks_what_no_passage_says() -> None:
+    """Another number and an invented citation are named below the answer; what is quoted is not."""
+    async with MemoryStore() as store:
+        kb = KnowledgeBase("k", "d", HashEmbedding(), store, "k")
+        await sync(kb, TextSource({"a.txt": "The gateway timeout is thirty seconds."}))
+        model = Chatty(
+            "The gateway timeout is thirty seconds [1]. The gateway timeout is 40 seconds [1]. So it is [9]."
+        )
+
+        given = await answer(kb, "What is the gateway timeout?", model=model)
+
+    assert [(one.outcome, one.text) for one in given.unsupported] == [
+        ("number", "The gateway timeout is 40 seconds [1]."),
+        ("never_shown", "So it is [9]."),
+    ]
+    assert given.unsupported[1].remark == "[9] stands for nothing"
+
+
 def test_show_status_and_drop(files: Path) -> None:
     """A document chunk by chunk; what is stored; a knowledge base goes whole, and only after a yes."""
     (files / "docs/broken.pdf").write_bytes(b"%PDF-1.4 broken")

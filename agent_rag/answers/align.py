@@ -15,7 +15,8 @@ LEAST_COVERAGE = 0.75
 _OTHER_WORDS = 0.15
 _OWN_CLAUSE, _SHORT_CLAUSE = 4, 2
 """Least words of content in a part of a sentence that another sentence may say, and where it says nothing else."""
-_JOINS = frozenset("and but while whereas und aber sowie während 和 并 並 并且 而 而且 以及 但 但是".split())
+_JOINING_WORDS = "and but while whereas und aber sowie während 和 并 並 并且 而 而且 以及 但 但是"
+_JOINS = frozenset(_JOINING_WORDS.split())
 _AT_AN_END = 3
 """Tokens before the first match, or behind the last, that belong to what was matched."""
 _BREAK = re.compile(r"[,;:()\[\]–—，；：、（）]")
@@ -187,7 +188,7 @@ def _longest(run: Sequence[str], theirs: Sequence[str], used: set[int]) -> tuple
 
 def _gaps(alignment: Alignment) -> list[tuple[range, range]]:
     """(tokens of the claim, tokens of the source) between matches that follow each other in both, and at the ends."""
-    found = []
+    found: list[tuple[range, range]] = []
     last, last_pair = -1, -1
     for at, pair in enumerate(alignment.pairs):
         if pair is None:

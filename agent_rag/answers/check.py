@@ -16,6 +16,7 @@ from typing import Any, TypeGuard
 from .align import LEAST_COVERAGE, Alignment, Clause, Source, align
 from .results import CheckedAnswer, Outcome, Quotable, Sentence, Support
 from .sentences import MARKER, Piece, pieces, split
+from .text import passage_text
 
 _CANDIDATES = 3
 _MOST_PARTS = 4
@@ -28,10 +29,10 @@ _LEAST_NEAR = 0.5
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|[-=*_]{3,}\s*$|\|[\s:|-]*\|?\s*$)")
 _ANSWER_PARTICLE = re.compile(r"^\W*(?:yes|no|ja|nein|是的|不是的)\s*[,:.,:：、，—-]\s*", re.IGNORECASE)
 _NOTHING_FOUND = re.compile(
-    r"\b(?:not (?:found|mentioned|stated|specified|said|covered|in the (?:documents?|passages?|sources?|text))|"
-    r"(?:could|can|do|does|did)(?: not|n[’']t) (?:find|say|mention|state|specify|contain|know)|cannot (?:find|say)|"
-    r"no (?:information|answer|passage|mention))\b|nicht (?:gefunden|genannt|erwähnt)|keine (?:Angabe|Information|Antwort)|"
-    r"steht nicht in|没有(?:找到|提到|提及|说明)|未(?:找到|提及|提到|说明)",
+    r"\b(?:not (?:found|mentioned|stated|specified|in the (?:documents?|passages?|sources?|text))|"
+    r"(?:could|can|do|does|did)(?: not|n[’']t) (?:find|say|mention|state|specify|know)|cannot (?:find|say)|"
+    r"no (?:information|answer|passage|mention))\b|nicht (?:gefunden|genannt|erwähnt)|"
+    r"keine (?:Angabe|Information|Antwort)|steht nicht in|没有(?:找到|提到|提及|说明)|未(?:找到|提及|提到|说明)",
     re.IGNORECASE,
 )
 _MARKUP = re.compile(r"^\s*(?:[-*•+]\s+|\d{1,3}[.)]\s+|>\s*|#{1,6}\s+)")
@@ -64,10 +65,9 @@ class _Shown:
 
     @classmethod
     def of(cls, citation: Quotable) -> _Shown:
-        whole: Any = getattr(citation, "passage", None)
+        text, whole = passage_text(citation)
         context = " ".join([getattr(citation, "title", None) or "", *getattr(citation, "heading_path", ())])
-        # Without an attribute for the passage, the text is all that there is; with one that is empty, it is a preview.
-        return cls(citation.number, whole or citation.text, whole is None or bool(whole), context)
+        return cls(citation.number, text, whole, context)
 
     @property
     def sources(self) -> list[Source]:
@@ -77,7 +77,7 @@ class _Shown:
 @lru_cache(maxsize=256)
 def _sources(text: str, context: str) -> list[Source]:
     """The sentences of a passage; conversations cite the same ones again and again."""
-    found = []
+    found: list[Source] = []
     before = Clause.of(context).keys
     for start, end in split(text):
         clause = Clause.of(text[start:end])
@@ -103,7 +103,8 @@ def _checked(piece: Piece, shown: dict[int, _Shown]) -> Sentence:
     asked = [shown[number] for number in piece.numbers or shown]
     outcome, support, differs = _compared(claim, [source for one in asked for source in one.sources])
     if not piece.numbers:
-        outcome, support = "uncited", support if outcome == "supported" else []
+        support = support if outcome == "supported" else []
+        outcome = "uncited"
     elif outcome != "supported" and not all(one.whole for one in asked):
         outcome, support = "no_text", []
     quotes = [_quote(source, shown[source.number].text) for source in support]
@@ -117,7 +118,7 @@ def _claim(text: str) -> Clause:
 
 def _claims_nothing(piece: Piece, claim: Clause) -> bool:
     text = piece.text.strip()
-    if _HEADING.match(text) or text.rstrip("*_” \"").endswith(("?", "？")) or not claim.keys:
+    if _HEADING.match(text) or text.rstrip('*_” "').endswith(("?", "？")) or not claim.keys:
         return True
     if piece.numbers and MARKER.search(text):
         return False

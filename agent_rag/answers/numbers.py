@@ -1,4 +1,4 @@
-"""What a number says, however it is written: ``48.312``, ``48,312``, ``twelve``, ``zwölf``, ``十二``, ``1.5 million``."""
+"""What a number says, however it is written: ``48.312``, ``twelve``, ``zwölf``, ``十二``, ``1.5 million``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ _GERMAN = (
     "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn "
     "achtzehn neunzehn zwanzig"
 )
+_ENGLISH_TENS = "thirty forty fifty sixty seventy eighty ninety"
+_GERMAN_TENS = "dreißig vierzig fünfzig sechzig siebzig achtzig neunzig"
 WORDS: dict[str, Decimal] = {
     **{word: Decimal(value) for words in (_ENGLISH, _GERMAN) for value, word in enumerate(words.split())},
-    **{word: Decimal(10 * (3 + at)) for at, word in enumerate("thirty forty fifty sixty seventy eighty ninety".split())},
     **{
-        word: Decimal(10 * (3 + at))
-        for at, word in enumerate("dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split())
+        word: Decimal(10 * tens)
+        for words in (_ENGLISH_TENS, _GERMAN_TENS)
+        for tens, word in enumerate(words.split(), 3)
     },
 }
 """Number words, in lower case. German's "ein" is an article and no number here."""

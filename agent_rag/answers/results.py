@@ -78,6 +78,22 @@ class Sentence(BaseModel):
             return "supported"
         return "doubtful" if self.outcome in _DOUBTFUL else "open"
 
+    @property
+    def remark(self) -> str:
+        """What a reader should know of it, in a few words; empty where there is nothing to say."""
+        cited = ", ".join(f"[{number}]" for number in self.numbers)
+        differs = f" ({', '.join(self.differs)})" if self.differs else ""
+        found = f"; [{self.support[0].number}] says it" if self.support else ""
+        return {
+            "number": f"{cited} says nearly this with another number{differs}",
+            "name": f"{cited} says nearly this of another name or thing{differs}",
+            "negation": f"{cited} and this contradict each other in what they deny",
+            "never_shown": f"{', '.join(f'[{number}]' for number in self.never_shown)} stands for nothing",
+            "not_found": f"not found in {cited} in these words",
+            "uncited": f"names no source{found}",
+            "no_text": f"the text of {cited} is not at hand",
+        }.get(self.outcome, "")
+
 
 class CheckedAnswer(BaseModel):
     """An answer, sentence by sentence."""
@@ -85,6 +101,8 @@ class CheckedAnswer(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     sentences: tuple[Sentence, ...] = ()
+    unjudged: int = 0
+    """Sentences about which a judge gave no answer."""
 
     @property
     def unsupported(self) -> list[Sentence]:

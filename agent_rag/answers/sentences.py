@@ -18,7 +18,7 @@ _ABBREVIATION = re.compile(
 _ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
 _LINE = re.compile(r"[^\n]+")
 _FENCED_CODE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
-_SENTENCE_STARTS = frozenset("The A An It He She They This That These In On At For But And However Der Die Das Es Er Sie".split())
+_STARTS = "The A An It He She They This That These In On At For But And However Der Die Das Es Er Sie"
 
 
 @dataclass(frozen=True)
@@ -97,4 +97,4 @@ def _goes_on(line: str, start: int, match: re.Match[str]) -> bool:
     word = following[1] if following else ""
     if _ABBREVIATION.search(before) or (word[:1].islower() and word[:1].isalpha()):
         return True
-    return bool(_ORDINAL.search(before)) and word not in _SENTENCE_STARTS
+    return bool(_ORDINAL.search(before)) and word not in _STARTS.split()

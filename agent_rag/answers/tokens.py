@@ -133,7 +133,13 @@ def _word(found: str, start: int) -> Iterator[Token]:
         yield Token(word, "stop", start, end, word)
     else:
         capital = plain[:1].isupper()
-        kind: Kind = "pole" if lowered in POLES or plain == "May" else "name" if capital or plain[1:].lower() != plain[1:] else "word"
+        kind: Kind = (
+            "pole"
+            if lowered in POLES or plain == "May"
+            else "name"
+            if capital or plain[1:].lower() != plain[1:]
+            else "word"
+        )
         yield Token(stemmed(word), kind, start, end, word)
 
 

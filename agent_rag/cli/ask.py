@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from ..answers import Outcome
 from ..chat import ChatMessage, ChatModel, ChatReply, ToolSpec, system, user
 from ..chat.extractive import ExtractiveChatModel
 from ..config.parts import chat_model_of, reranker_of
@@ -40,6 +41,17 @@ class CitedSource(BaseModel):
     uri: str | None = None
 
 
+class Remark(BaseModel):
+    """A sentence of the answer that no cited passage supports."""
+
+    text: str
+    start: int
+    end: int
+    """Characters in the answer."""
+    outcome: Outcome
+    remark: str
+
+
 class Answer(BaseModel):
     """An answer and what it cites."""
 
@@ -49,6 +61,8 @@ class Answer(BaseModel):
     citations: list[CitedSource]
     mode: AskMode = "agentic"
     """How the model got passages: by calling the search, or shown before its answer."""
+    unsupported: list[Remark] = []
+    """What no cited passage says, in the order of the answer; compared word by word, without a model."""
     note: str | None = None
     """What the reader should know: no model is configured, or the answer names no source."""
     error: str | None = None
@@ -118,6 +132,10 @@ async def answer(
                 uri=citation.uri,
             )
             for citation in sources
+        ],
+        unsupported=[
+            Remark(text=one.text, start=one.start, end=one.end, outcome=one.outcome, remark=one.remark)
+            for one in run.cited.unsupported
         ],
         error=failures[0] if failures and not run.citations else None,
     )

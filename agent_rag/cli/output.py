@@ -74,7 +74,7 @@ class TextStream:
 
 
 def show_answer(answer: Answer, *, as_json: bool, streamed: str = "") -> None:
-    """The answer, unless it was `streamed`, then what it cites."""
+    """The answer, unless it was `streamed`, then what it cites, then what nothing that it cites says."""
     if as_json:
         show_json(answer)
         return
@@ -87,6 +87,11 @@ def show_answer(answer: Answer, *, as_json: bool, streamed: str = "") -> None:
         console.print()
     for citation in answer.citations:
         show_passage(console, citation.label)
+    if answer.unsupported:
+        console.print()
+    for remark in answer.unsupported:
+        said = f"unsupported: “{' '.join(remark.text.split())}”: {remark.remark}"
+        console.print(plain_text(said, style="yellow"), soft_wrap=True)
     if answer.note:
         errors().print(plain_text(f"note: {answer.note}", style="yellow"), soft_wrap=True)
 

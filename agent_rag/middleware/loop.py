@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..answers import CheckedAnswer, check_answer
 from ..chat import HINT_NAME, ChatMessage, ChatModel, ChatReply, ToolCall, ToolSpec, user
 from ..content import ContentBlock, TextBlock
 from ..errors import ConfigurationError
@@ -61,6 +62,11 @@ class AgentRun(BaseModel):
     steps: int = 0
     """Calls of the model."""
     stopped: Literal["answer", "max_steps"] = "answer"
+
+    @property
+    def cited(self) -> CheckedAnswer:
+        """`text`, sentence by sentence: what the passages that it cites say, and numbers that nobody showed."""
+        return check_answer(self.text, self.citations)
 
 
 def _middlewares(given: object) -> list[RAGMiddleware]:

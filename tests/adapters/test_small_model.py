@@ -10,11 +10,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from agent_rag import KnowledgeBase, LocalEmbeddingModel, MemoryStore, RAGMiddleware, TextSource, sync
+from agent_rag import (
+    KnowledgeBase,
+    LocalEmbeddingModel,
+    MemoryStore,
+    RAGMiddleware,
+    TextSource,
+    check_answer,
+    sync,
+)
 from agent_rag.chat import OpenAIChatModel
 from agent_rag.cli.ask import answer
 from agent_rag.retrieval import LLMReranker
@@ -30,6 +39,16 @@ TEXTS = {
     "service.md": "The heat pump HP9 is serviced every year.",
     "garden.md": "The garden opens at nine.",
 }
+
+
+@dataclass(frozen=True)
+class Shown:
+    """All texts, under one number."""
+
+    number: int
+    text: str
+
+
 STATIC = RAGMiddleware.Parameters(mode="static", top_k=2)
 
 
@@ -41,24 +60,30 @@ async def base() -> AsyncIterator[KnowledgeBase]:
         yield made
 
 
-def model() -> OpenAIChatModel:
-    return OpenAIChatModel("small", base_url=ADDRESS, api_key="x", timeout_s=300, options={"temperature": 0})
+@pytest.fixture
+async def model() -> AsyncIterator[OpenAIChatModel]:
+    options = {"temperature": 0}
+    async with OpenAIChatModel("small", base_url=ADDRESS, api_key="x", timeout_s=300, options=options) as made:
+        yield made
 
 
-async def test_ask_answers_or_says_that_it_rests_on_nothing(base: KnowledgeBase) -> None:
-    """An answer without a source, or with numbers that nobody showed, is marked."""
-    given = await answer(base, QUESTION, model=model())
+async def test_ask_marks_what_rests_on_nothing(base: KnowledgeBase, model: OpenAIChatModel) -> None:
+    """An answer without a source is noted, and each sentence that no passage says is marked, invented numbers too."""
+    given = await answer(base, QUESTION, model=model)
 
     assert given.text.strip()
     assert given.citations or given.note
+    checked = check_answer(given.text, [Shown(1, "\n".join(TEXTS.values()))])
+    invented = [one.text for one in checked.sentences if one.outcome not in ("supported", "no_claim", "uncited")]
+    assert set(invented) <= {remark.text for remark in given.unsupported}
 
 
-async def test_ranking_keeps_to_its_time(base: KnowledgeBase) -> None:
+async def test_ranking_keeps_to_its_time(base: KnowledgeBase, model: OpenAIChatModel) -> None:
     """The model ranks or is late: the hits are all there, at most a second after the limit."""
     hits = await base.search(QUESTION, top_k=3)
     started = time.monotonic()
 
-    ranked = await LLMReranker(model(), timeout_s=20).rerank(QUESTION, hits)
+    ranked = await LLMReranker(model, timeout_s=20).rerank(QUESTION, hits)
 
     assert {hit.document_id for hit in ranked.results} == {hit.document_id for hit in hits}
     assert time.monotonic() - started < 21

@@ -365,6 +365,7 @@ class TestAnswers:
                 "score": 0.5,
                 "signals": {"semantic": None, "keyword": None, "rerank": None},
                 "text": "Some text",
+                "fence": result.citations[0].fence,
                 "metadata": {"page": 4, "kind": "manual"},
                 "also_in": [],
             }

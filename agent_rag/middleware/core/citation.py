@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...documents import Signals, VectorSearchResult
 from ...places import RANGE_FIELDS, location_of, place_text
 from ...retrieval.fence import clean_inline
+from .memory import Remembered
 
 PREVIEW_CHARACTERS = 300
 
@@ -56,6 +57,10 @@ class Citation(BaseModel):
     signals: Signals = Signals()
     text: str = ""
     """The beginning of the text, at most 300 characters."""
+    passage: str = Field(default="", exclude=True, repr=False)
+    """The whole text, in this process only: empty in what was stored and is no longer remembered."""
+    fence: str = Field(default="", repr=False)
+    """Name of the fence that it was shown in."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     """The chunk's metadata without excluded and scope fields."""
     also_in: tuple[Source, ...] = ()
@@ -88,9 +93,13 @@ class Passage:
         return [key_of(hit) for hit in self.hits]
 
 
+remembered: Remembered[list[tuple[Citation, list[PassageKey]]]] = Remembered()
+"""What was shown in which fence, in this process. A fence's name is random: who has it has seen what is in it."""
+
+
 def collected(*groups: Iterable[Citation | Mapping[str, Any]]) -> list[Citation]:
     """Citations of several places, objects or their JSON, by number; of two with one number the later, unless it is the
-    same passage without its text."""
+    same passage without its text. With their whole passages, as long as this process remembers them."""
     found: dict[int, Citation] = {}
     for group in groups:
         for item in group:
@@ -100,7 +109,13 @@ def collected(*groups: Iterable[Citation | Mapping[str, Any]]) -> list[Citation]
             earlier = found.get(citation.number)
             if earlier is None or citation.text or citation.chunk_ids != earlier.chunk_ids:
                 found[citation.number] = citation
-    return [found[number] for number in sorted(found)]
+    return [_with_passage(found[number]) for number in sorted(found)]
+
+
+def _with_passage(citation: Citation) -> Citation:
+    shown = () if citation.passage else remembered.of(citation.fence) or ()
+    passage = next((one.passage for one, _ in shown if one.number == citation.number), "")
+    return citation.model_copy(update={"passage": passage}) if passage else citation
 
 
 def key_of(hit: VectorSearchResult) -> PassageKey:
@@ -126,6 +141,7 @@ def cite(passage: Passage, number: int, *, hidden: Iterable[str] = ()) -> Citati
         score=best.score,
         signals=best.signals,
         text=passage.text[:PREVIEW_CHARACTERS],
+        passage=passage.text,
         metadata=metadata,
         also_in=tuple(passage.also_in),
     )

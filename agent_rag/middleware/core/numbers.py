@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from ...chat import ChatMessage
 from ...retrieval.fence import FENCED
-from .citation import Citation, Passage, PassageKey, cite
+from .citation import Citation, Passage, PassageKey, cite, remembered
 
 _HEADER = re.compile(r"^\[(\d{1,9})\] \(source: ", re.MULTILINE)
 # A year or an index such as [2024] is no citation of ours: conversations with more passages than this are rare.
@@ -37,27 +35,6 @@ def highest_number(messages: Iterable[ChatMessage]) -> int:
 _MOST = 10_000
 
 
-class _Remembered:
-    """What was shown in which fence, in this process. A fence's name is random: who has it has seen what is in it."""
-
-    def __init__(self, most: int = 1_024) -> None:
-        self._most = most
-        self._shown: OrderedDict[str, list[tuple[Citation, list[PassageKey]]]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def keep(self, fence: str, shown: list[tuple[Citation, list[PassageKey]]]) -> None:
-        with self._lock:
-            self._shown[fence] = shown
-            while len(self._shown) > self._most:
-                self._shown.popitem(last=False)
-
-    def of(self, fence: str) -> list[tuple[Citation, list[PassageKey]]]:
-        return self._shown.get(fence, [])
-
-
-_remembered = _Remembered()
-
-
 class Numbers:
     """Which passage each number stands for. Turns of subagents share the one of the turn that called them."""
 
@@ -71,7 +48,7 @@ class Numbers:
         self.start_after(highest_number(messages))
         for message in messages:
             for fence in FENCED.finditer(message.text):
-                for citation, keys in _remembered.of(fence[1]):
+                for citation, keys in remembered.of(fence[1]) or ():
                     self._citations[citation.number] = citation
                     for key in keys:
                         self._numbers.setdefault(key, citation.number)
@@ -104,10 +81,7 @@ class Numbers:
         """Number `passages`, shown in that fence, for good. Several under one number become one citation."""
         kept = []
         for passage, number in zip(passages, self.numbers_for(passages), strict=True):
-            citation = cite(passage, number, hidden=hidden)
-            if (earlier := self._citations.get(number)) is not None:
-                ids = dict.fromkeys((*earlier.chunk_ids, *citation.chunk_ids))
-                citation = citation.model_copy(update={"chunk_ids": tuple(ids)})
+            citation = _joined(self._citations.get(number), cite(passage, number, hidden=hidden), fence)
             for key in passage.keys:
                 self._numbers.setdefault(key, number)
             self._citations[number] = citation
@@ -115,5 +89,15 @@ class Numbers:
             kept.append(citation)
         for number in sorted(self._citations)[: max(len(self._citations) - _MOST, 0)]:
             del self._citations[number]
-        _remembered.keep(fence, [(citation, passage.keys) for citation, passage in zip(kept, passages, strict=True)])
+        remembered.keep(fence, [(citation, passage.keys) for citation, passage in zip(kept, passages, strict=True)])
         return kept
+
+
+def _joined(earlier: Citation | None, later: Citation, fence: str) -> Citation:
+    """The citation of everything that was shown under one number."""
+    if earlier is None:
+        return later.model_copy(update={"fence": fence})
+    ids = dict.fromkeys((*earlier.chunk_ids, *later.chunk_ids))
+    known = not earlier.passage or earlier.passage in later.passage
+    passage = later.passage if known else f"{earlier.passage}\n{later.passage}"
+    return later.model_copy(update={"chunk_ids": tuple(ids), "fence": fence, "passage": passage})

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ...answers import CheckedAnswer, check_answer
 from ...chat import HINT_NAME, ChatMessage
 from ...content import ContentBlock, DataBlock, TextBlock
 from .citation import Citation, Passage, PassageKey
@@ -116,6 +117,10 @@ class Turn:
     def citations(self) -> list[Citation]:
         """Everything shown to the model in this turn, and by the agents that it called, by number."""
         return self.numbers.citations
+
+    def check(self, answer: str) -> CheckedAnswer:
+        """An answer of this turn, sentence by sentence, against what was shown; see `check_answer`."""
+        return check_answer(answer, self.citations)
 
     @staticmethod
     def current() -> Turn | None:
