@@ -141,7 +141,7 @@ class TestForeignHits:
         remote = (await adopted(of(SimpleNamespace(source=address)))).chunk.content
         local = (await adopted(of(SimpleNamespace(source=data, name="n.png")))).chunk.content
         assert isinstance(remote, DataBlock)
-        assert remote.source == URLSource(url="https://x.y/a.png", media_type="image/png")
+        assert remote.source == URLSource.model_validate({"url": "https://x.y/a.png", "media_type": "image/png"})
         assert isinstance(local, DataBlock)
         assert (local.source, local.name) == (Base64Source(data="AAAA", media_type="image/png"), "n.png")
 
@@ -176,7 +176,7 @@ class TestSearches:
         """``**options`` counts as taking a filter, but nobody is sent what it was not written for."""
 
         class Anything(Mapped):
-            async def search(self, queries: Sequence[Any], **options: Any) -> list[Any]:
+            async def search(self, queries: Sequence[Any], **options: Any) -> list[Any]:  # type: ignore[override]
                 return []
 
         class Both(Mapped):

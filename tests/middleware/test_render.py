@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_rag.content import ContentBlock
+from agent_rag.content import ContentBlock, TextBlock
 from agent_rag.documents import VectorSearchResult
 from agent_rag.middleware.core.citation import Passage
 from agent_rag.middleware.core.render import Layout, Rendered, approximate_tokens, passages_of, render
@@ -131,8 +131,10 @@ def test_pictures_stand_behind_their_notes() -> None:
     blocks = shown(found, 10_000, images=True).blocks
     plain = shown(found, 10_000)
 
-    assert [block.type for block in blocks] == ["text", "data", "text"]
-    assert "before" in blocks[0].text
-    assert "after" in blocks[2].text
+    before, shown_image, after = blocks
+    assert isinstance(before, TextBlock)
+    assert isinstance(after, TextBlock)
+    assert shown_image is image.chunk.content
+    assert ("before" in before.text, "after" in after.text) == (True, True)
     assert [block.type for block in plain.blocks] == ["text"]
-    assert "\x00" not in plain.text + blocks[0].text
+    assert "\x00" not in plain.text + before.text
