@@ -331,6 +331,21 @@ class TestXML:
 
         assert (await XMLParser().parse(data, "a.xml"))[0].text == "a\n  b: Ærø"
 
+    async def test_of_a_drawing_its_words_are_read(self) -> None:
+        """Title, description and labels; no coordinates, styles and comments of the program that drew it."""
+        drawing = (
+            '<?xml version="1.0"?><!-- Generator: Some Illustrator 27 --><svg xmlns="http://www.w3.org/2000/svg">'
+            "<title>Pump house</title><desc>Seen from the east</desc><style>.a { fill: red }</style>"
+            "<defs><path d='M0'/></defs><g id='one'><path d='M0 0L9 9'/>"
+            "<text x='1'>Main <tspan>valve</tspan></text><text>1.5 bar</text></g></svg>"
+        )
+        (section,) = await XMLParser().parse(drawing.encode(), "a.svg")
+        (icon,) = await XMLParser().parse(b"<svg><path d='M0 0'/></svg>", "a.svg")
+
+        assert section.text == "Pump house\nSeen from the east\nMain valve\n1.5 bar"
+        assert (section.metadata["format"], section.headings) == ("svg", [])
+        assert icon.text == ""
+
     async def test_external_entities_are_not_read(self, tmp_path: Path) -> None:
         """XXE: the file that it names does not get into the text."""
         (tmp_path / "secret").write_text("the secret")

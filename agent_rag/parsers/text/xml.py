@@ -30,6 +30,8 @@ _ESCAPED_MARKUP = re.compile(
     r"<(?:/(?:p|div|a|b|i|em|strong|li|ul|ol|h[1-6]|span|td|table)|br ?/?|p|p [^<>]{1,200}|img [^<>]{1,500})>"
 )
 _TITLES = frozenset({"title", "head", "heading", "label"})
+_NO_LABELS = frozenset({"style", "script"})
+"""Of a drawing."""
 _COMMENT_WORDS = 3
 _HEADING_DEPTH = 3
 _TITLED_DEPTH = 6
@@ -49,10 +51,12 @@ class XMLParser(DecodingParser):
     Text with inline markup stays one line, comments of three words and more are lines with ``#``, escaped HTML (feeds)
     becomes Markdown. External entities are not read, and entities that expand without end are an error. Entities that
     nobody declares, a bare ``&`` and control characters are mended, broken markup is read as far as it goes, and a
-    warning says so; markup nested beyond libxml2's 256 levels leaves the text between the tags.
+    warning says so; markup nested beyond libxml2's 256 levels leaves the text between the tags. Of a drawing (SVG) its
+    title, description and labels are the text; its lines and colours are none.
     """
 
     format_name = "XML"
+    version: ClassVar[int] = 4
     supported_media_types: ClassVar[list[str]] = ["application/xml", "text/xml", "image/svg+xml"]
 
     @classmethod
@@ -75,7 +79,8 @@ class XMLParser(DecodingParser):
             remark = "its markup is broken or nested too deep: only the text between the tags was read"
             (section,) = one_section(strip_tags(text), filename, [], format="xml")
         else:
-            (section,) = one_section("\n".join(outline.lines), filename, outline.headings.found, format="xml")
+            kind = "svg" if outline.is_drawing else "xml"
+            (section,) = one_section("\n".join(outline.lines), filename, outline.headings.found, format=kind)
         if remark:
             section.warnings.append(f"{filename}: {remark}")
         return [section]
@@ -174,6 +179,7 @@ class _Outline:
         """So many of the lines are thousands of lines in one text each: short ones take ten times their size."""
         self._offset = 0
         self._open: list[_Frame] = []
+        self.is_drawing = False
         self._mixed = 0
         """Depth inside an element of running text with markup, which is written as one line at its end."""
 
@@ -195,7 +201,7 @@ class _Outline:
 
     def _comment(self, element: Element) -> None:
         words = (element.text or "").split()
-        if not self._mixed and len(words) >= _COMMENT_WORDS:
+        if not self._mixed and not self.is_drawing and len(words) >= _COMMENT_WORDS:
             if self._open:
                 self._stray_text(element.getprevious())
                 self._write_parents()
@@ -212,6 +218,10 @@ class _Outline:
                 return
             self._stray_text(element.getprevious())
             parent.has_children = True
+        elif _local(element.tag) == "svg":
+            self.is_drawing = True
+            self.lines.clear()  # of comments by the program that drew it
+            self._offset = 0
         self._open.append(_Frame(element))
 
     def _end(self, element: Element) -> None:
@@ -225,6 +235,11 @@ class _Outline:
         else:
             self._open.pop()
             text = _text_of(element)
+            if self.is_drawing:
+                if text and _local(element.tag) not in _NO_LABELS:
+                    self._line(text, 0)
+                self._free(element)
+                return
             self._write_parents(title=text if _local(element.tag) in _TITLES else "")
             label = _label(element)
             self._line(f"{label}: {text}" if text else label, len(self._open))
@@ -247,6 +262,8 @@ class _Outline:
 
     def _write_parents(self, *, title: str = "") -> None:
         """Lines of the open elements that have none; `title` is what the innermost begins with."""
+        if self.is_drawing:
+            return
         for depth, frame in enumerate(self._open):
             if frame.is_written:
                 continue
