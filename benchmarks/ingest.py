@@ -28,7 +28,10 @@ from benchmarks._common import ROOT, write_result
 
 ENDINGS = (".md", ".rst", ".txt", ".html", ".json", ".csv", ".xml", ".yaml", ".py", ".toml", ".pdf", ".docx", ".xlsx",
            ".pptx", ".ipynb", ".png", ".eml")  # fmt: skip
-NEEDS = {"agent_rag": "agent_rag", "kreuzberg": "kreuzberg", "langchain": "langchain_chroma"}
+NEEDS = {
+    "agent_rag": "agent_rag", "kreuzberg": "kreuzberg", "langchain": "langchain_chroma", "agentscope": "agentscope",
+    "llama_index": "llama_index.vector_stores.chroma", "haystack": "haystack_integrations.document_stores.chroma",
+}  # fmt: skip
 PHASES = ("first", "unchanged", "one changed", "one deleted")
 
 
