@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -166,6 +168,25 @@ class TestSearches:
         assert (await search_all([], [TextBlock(text="x")], top_k=5)).hits == []
         assert (await search_all([base], [], top_k=5)).hits == []
         assert await ask_all([], lambda base: base.search([], 1, None, None), 1.0) == ([], [])
+
+    async def test_late_and_failed_bases_leave_nothing_to_the_loop(self) -> None:
+        """Their ends are looked at, so that no handler of the loop is told of them."""
+        told: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+
+        async def question(base: Base) -> list[VectorSearchResult]:
+            if base.name == "failing":
+                raise ValueError("x")
+            await asyncio.sleep(60)
+            return []
+
+        rankings, failures = await ask_all([Base(FactBase("failing")), Base(FactBase("late"))], question, 0.01)
+        await asyncio.sleep(0.01)
+        gc.collect()
+
+        assert rankings == [[], []]
+        assert [failure.knowledge_base for failure in failures] == ["failing", "late"]
+        assert told == []
 
     async def test_a_filter_that_cannot_be_enforced_is_refused(self) -> None:
         """By the base itself, too."""

@@ -53,6 +53,14 @@ class TestNeighbours:
         assert len(joined(hit("one", 0, span=(0, 3)), hit("two", 1))) == 2
         assert len(joined(hit("one", 0), hit("two", 1, span=(3, 6)))) == 2
 
+    def test_one_span_and_an_overlap_join_by_the_overlap(self) -> None:
+        """Whichever of the two has the span; the passage has one only where its first chunk has."""
+        shared = "and it is repeated"
+        first, second = f"one {shared}", f"{shared} two"
+
+        assert joined(hit(first, 0), hit(second, 1, span=(4, 26))) == [(f"one {shared} two", None)]
+        assert [text for text, _ in joined(hit(first, 0, span=(0, 22)), hit(second, 1))] == [f"one {shared} two"]
+
     def test_three_in_a_row_are_one(self) -> None:
         """Each is compared with the one before it; other sections, gaps and documents stay apart."""
         row = [hit(text, index, span=(index, index + 1)) for index, text in enumerate("abc")]
