@@ -23,7 +23,7 @@ def client_for(options: Mapping[str, Any]) -> tuple[httpx.AsyncClient, Callable[
 
     Those are all of them, unless a proxy or a given transport does it: then those of NO_PROXY, or none.
     """
-    options = {**options, "cookies": FewCookies(options.get("cookies"))}
+    options = {**options, "cookies": BoundedCookieJar(options.get("cookies"))}
     if any(options.get(name) is not None for name in _OTHER_WAYS):
         return httpx.AsyncClient(**options), lambda host: False
     if options.get("trust_env", True) and {"http", "https", "all"} & getproxies().keys():
@@ -36,7 +36,7 @@ def connect_to(ips: list[str]) -> dict[str, Any]:
     return {_CONNECT_TO: ips}
 
 
-class FewCookies(CookieJar):
+class BoundedCookieJar(CookieJar):
     """Keeps the cookies of a run, which some pages want back behind a redirect, as long as they are few."""
 
     def __init__(self, given: Any = None) -> None:

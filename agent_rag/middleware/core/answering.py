@@ -76,9 +76,9 @@ async def _search(pipeline: Pipeline, search: SearchArguments, turn: Turn) -> To
             repeated=True,
         )
     bases = [base for base in pipeline.bases if base.name in search.knowledge_bases]
-    deaf = [base.name for base in bases if not base.takes_filter]
-    if search.filter is not None and deaf:
-        return said(f"The knowledge base {deaf[0]} takes no filter; leave 'filter' out.", is_error=True)
+    without_filter = [base.name for base in bases if not base.takes_filter]
+    if search.filter is not None and without_filter:
+        return said(f"The knowledge base {without_filter[0]} takes no filter; leave 'filter' out.", is_error=True)
     try:
         found, _ = await pipeline.find(
             turn,

@@ -104,8 +104,10 @@ class QdrantStore(EngineStore):
             )
             super().__init__(VersionsEngine(QdrantServer(self, options)))
         else:
-            if unfit := [name for name, value in server_options.items() if value is not None]:
-                raise ConfigurationError(f"{', '.join(unfit)}: only for a Qdrant server; pass url=, or leave them out")
+            if misplaced := [name for name, value in server_options.items() if value is not None]:
+                raise ConfigurationError(
+                    f"{', '.join(misplaced)}: only for a Qdrant server; pass url=, or leave them out"
+                )
             from .edge import EdgeEngine
 
             self._where = ":memory:" if path is None else str(path)
