@@ -48,6 +48,7 @@ from .embedder import Embedder
 from .finding import FindResult, keys_of, result_of, tally
 from .hits import Hits
 from .keyword_fields import KeywordFields, first_chunk
+from .outline import DocumentOutline, outline_of, select
 from .reindexing import KeywordReindex, reindex_keywords
 from .search import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
 from .updating import DocumentChange, batches, changed, check_change
@@ -612,6 +613,29 @@ class KnowledgeBase:
         """Chunks of one document with ``offset <= chunk_index < offset + limit``, in order."""
         records = await self._records(document_id, offset=offset, limit=limit)
         return [record.chunk for record in records]
+
+    async def outline(self, document_id: str) -> DocumentOutline | None:
+        """Headings, slides and sheets of a document, with their places; None when there is no such document."""
+        return outline_of(document_id, await self.read(document_id))
+
+    async def read(
+        self,
+        document_id: str,
+        *,
+        page: int | None = None,
+        heading: str | None = None,
+        rows: tuple[int, int] | None = None,
+    ) -> list[Chunk]:
+        """Chunks of one document, in order: all, or those that every condition holds for.
+
+        Args:
+            page: On this page or slide.
+            heading: Below a heading of this title, or on a sheet of this name, in any case; where there is none, below
+                one that holds it.
+            rows: With a row, record or line from the first to the last of these.
+        """
+        chunks = await self.list_chunks(document_id, limit=self.limits.chunks_per_document)
+        return select(chunks, page=page, heading=heading, rows=rows)
 
     async def count(self, *, filter: FilterLike | None = None) -> int:
         """Number of chunks in this scope whose metadata matches."""

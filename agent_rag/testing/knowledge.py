@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from ..documents import Chunk, VectorSearchResult
+from ..documents import Chunk, DocumentSummary, VectorSearchResult
 from ..filters import FilterLike, matches
+from ..knowledge import DocumentMatches, FindResult, TextMatch
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 """A PNG of one pixel, in base64."""
@@ -118,3 +119,48 @@ class FactBase:
             found = [hit(f"FACT({query})", document_id=f"{self.name}-{query}", source=f"{self.name}.md")]
         kept = [one for one in found if filter is None or matches(filter, one.chunk.metadata)]
         return [one for one in kept if score_threshold is None or one.score >= score_threshold][:top_k]
+
+
+class ShelfBase(FactBase):
+    """A `FactBase` that also has documents, each of one chunk: it finds in them, lists them, and gives their text."""
+
+    def __init__(self, documents: Mapping[str, str], name: str = "docs") -> None:
+        super().__init__(name)
+        self._documents = {
+            document_id: hit(text, document_id=document_id, source=document_id).chunk
+            for document_id, text in sorted(documents.items())
+        }
+
+    async def find(self, pattern: str, *, filter: FilterLike | None = None, **options: Any) -> FindResult:
+        """Occurrences of a text as it is written; each document's first is given."""
+        found = {
+            chunk.source: chunk
+            for chunk in self._documents.values()
+            if pattern in chunk.text and (filter is None or matches(filter, chunk.metadata))
+        }
+        counts = {document_id: chunk.text.count(pattern) for document_id, chunk in found.items()}
+        return FindResult(
+            total=sum(counts.values()),
+            documents=[DocumentMatches(document_id=name, count=count) for name, count in counts.items()],
+            matches=[
+                TextMatch(
+                    document_id=name,
+                    chunk=chunk,
+                    line=chunk.text,
+                    start=(at := chunk.text.find(pattern)),
+                    end=at + len(pattern),
+                )
+                for name, chunk in found.items()
+            ],
+        )
+
+    async def list_documents(self, *, filter: FilterLike | None = None) -> list[DocumentSummary]:
+        return [
+            DocumentSummary(document_id=name, source=name, chunk_count=1, metadata=chunk.metadata)
+            for name, chunk in self._documents.items()
+            if filter is None or matches(filter, chunk.metadata)
+        ]
+
+    async def list_chunks(self, document_id: str, *, offset: int = 0, limit: int = 30) -> list[Chunk]:
+        chunk = self._documents.get(document_id)
+        return [chunk] if chunk is not None and not offset and limit > 0 else []

@@ -89,6 +89,7 @@ async def _search(pipeline: Pipeline, search: SearchArguments, turn: Turn) -> To
             deadline=Deadline(pipeline.parameters.timeout_s),
             filter=search.filter,
             extra=turn.hinted_count,
+            more=search.more_queries,
         )
     except StageError as error:
         await pipeline.report(error.stage, reason_of(error.error))
@@ -142,14 +143,15 @@ async def _read(pipeline: Pipeline, asked: ReadArguments, turn: Turn) -> ToolRes
 def _signature(search: SearchArguments) -> str:
     """Equal for calls that ask the same."""
     parsed = None if search.filter is None else to_json(search.filter)
-    query = " ".join(search.query.casefold().split())
-    return json.dumps([query, sorted(search.knowledge_bases), search.top_k, parsed], ensure_ascii=False)
+    queries = sorted(" ".join(query.casefold().split()) for query in search.queries)
+    return json.dumps([queries, sorted(search.knowledge_bases), search.top_k, parsed], ensure_ascii=False)
 
 
 def _nothing(search: SearchArguments) -> str:
     change = "other words" if search.filter is None else "no filter or a wider one, or other words"
     return (
-        f"No match found for {echo(search.query)} in {', '.join(search.knowledge_bases) or 'any knowledge base'}. "
+        f"No match found for {' or '.join(map(echo, search.queries))} in "
+        f"{', '.join(search.knowledge_bases) or 'any knowledge base'}. "
         f"Do not repeat the same query: try {change}, or tell the user that it is not in the knowledge bases."
     )
 

@@ -14,6 +14,7 @@ from ...filters import Filter, FilterField, parse_filter
 from .parameters import MAX_TOP_K
 
 _ECHO_CHARACTERS = 80
+_MOST_QUERIES = 8
 
 
 class ArgumentError(Exception):
@@ -29,6 +30,12 @@ class SearchArguments:
     """In the order of attachment; all of them when the model named none."""
     top_k: int
     filter: Filter | None = None
+    more_queries: tuple[str, ...] = ()
+    """Further queries of the same call."""
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        return (self.query, *self.more_queries)
 
 
 def as_object(arguments: Any) -> dict[str, Any]:
@@ -60,12 +67,14 @@ def search_arguments(
 ) -> SearchArguments:
     """Raises: ArgumentError: with the name of the argument and what is allowed."""
     given = as_object(arguments)
-    check_names(given, ["query", "knowledge_bases", "top_k", *(["filter"] if fields else [])])
+    check_names(given, ["query", "more_queries", "knowledge_bases", "top_k", *(["filter"] if fields else [])])
+    query, *more = _queries(given.get("query"), given.get("more_queries"))
     return SearchArguments(
-        query=text_argument(given.get("query"), "query"),
-        knowledge_bases=_bases(given.get("knowledge_bases"), bases),
+        query=query,
+        more_queries=tuple(more),
+        knowledge_bases=bases_argument(given.get("knowledge_bases"), bases),
         top_k=min(integer_argument(given.get("top_k"), "top_k", default=default_top_k), MAX_TOP_K),
-        filter=_filter(given.get("filter"), fields) if fields else None,
+        filter=filter_argument(given.get("filter"), fields) if fields else None,
     )
 
 
@@ -77,6 +86,13 @@ def text_argument(value: Any, name: str) -> str:
     if not isinstance(value, str) or is_blank(value):
         raise ArgumentError(f"The argument '{name}' is needed: a text that is not empty.")
     return value.strip()
+
+
+def _queries(first: Any, more: Any) -> list[str]:
+    """The queries of a call, each once. Models also send several as the first."""
+    given = [*(first if isinstance(first, list) and first else [first]), *(more if isinstance(more, list) else [more])]
+    queries = [text_argument(value, "query") for number, value in enumerate(given) if not number or value is not None]
+    return list(dict.fromkeys(queries))[:_MOST_QUERIES]
 
 
 def integer_argument(value: Any, name: str, *, default: int, least: int = 1) -> int:
@@ -96,7 +112,8 @@ def integer_argument(value: Any, name: str, *, default: int, least: int = 1) -> 
     return int(number)
 
 
-def _bases(value: Any, names: Sequence[str]) -> tuple[str, ...]:
+def bases_argument(value: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """In the order of attachment; all of them when the model named none."""
     asked = _list(value)
     if asked is None:
         raise ArgumentError(f"The argument 'knowledge_bases' must be a list of names; allowed: {', '.join(names)}.")
@@ -124,7 +141,8 @@ def _list(value: Any) -> list[Any] | None:
     return list(value) if isinstance(value, list | tuple) else None
 
 
-def _filter(value: Any, fields: Mapping[str, FilterField]) -> Filter | None:
+def filter_argument(value: Any, fields: Mapping[str, FilterField]) -> Filter | None:
+    """Checked against the fields that the model may filter by."""
     try:
         return parse_filter(None if value == "" else value, fields)
     except FilterError as error:

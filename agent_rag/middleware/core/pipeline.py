@@ -84,14 +84,19 @@ class Pipeline:
         deadline: Deadline,
         filter: FilterLike | None = None,
         extra: int = 0,
+        more: Sequence[str] = (),
     ) -> tuple[Found, list[str]]:
         """Hits, at most `top_k` + `extra`, best first, and the queries that were searched for.
+
+        Args:
+            more: Further texts, each searched for beside `text`, and the hits merged.
 
         Raises: StageError: the scope or `on_results` failed; there are no hits then.
         """
         parameters = self.parameters
         scope = await self.scope_of(turn)
-        queries = await self._queries(turn, text, deadline)
+        written = await asyncio.gather(*(self._queries(turn, one, deadline) for one in (text, *more)))
+        queries = list(dict.fromkeys(query for some in written for query in some))
         wanted = min(top_k + extra, MAX_TOP_K)
         asked = min(max(parameters.candidate_k, wanted), MAX_TOP_K) if self._reranker else wanted
         blocks: list[ContentBlock] = [*(TextBlock(text=query) for query in queries), *images]
@@ -110,8 +115,8 @@ class Pipeline:
             await self.report("search", failure.reason, knowledge_base=failure.knowledge_base)
         found.hits = found.hits[:asked]
         if self._reranker is not None and found.hits:
-            found.hits = await self._reranked(self._reranker, queries[0] if queries else "", found, wanted, deadline)
-        found.hits = (await self._vetted(found.hits))[:wanted]
+            found.hits = await self._reranked(self._reranker, _asked(queries, more), found, wanted, deadline)
+        found.hits = (await self.vetted(found.hits))[:wanted]
         return found, queries
 
     def layout(self, turn: Turn, *, before: str = "", after: str = "") -> Layout:
@@ -204,7 +209,7 @@ class Pipeline:
             await self.report("rerank", reason)
         return hits
 
-    async def _vetted(self, hits: list[VectorSearchResult]) -> list[VectorSearchResult]:
+    async def vetted(self, hits: list[VectorSearchResult]) -> list[VectorSearchResult]:
         """The caller's `on_results`; it may remove hits for good reasons, so its failure is no answer at all."""
         if self.parameters.on_results is None:
             return hits
@@ -214,6 +219,11 @@ class Pipeline:
             return hits if kept is None else list(kept)
         except Exception as error:
             raise StageError("on_results", error) from error
+
+
+def _asked(queries: Sequence[str], more: Sequence[str]) -> str:
+    """What a reranker judges by: the first query, or all where the model wrote several."""
+    return "\n".join(queries) if more else next(iter(queries), "")
 
 
 def _constant_scope(scope: FilterLike | None) -> FilterLike | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...documents import Chunk, VectorSearchResult, scope_key
 from ...filters import FilterLike, matches
+from ...knowledge.outline import select
 from .arguments import ArgumentError, as_object, check_names, echo, integer_argument, text_argument
 from .render import Layout, Rendered, passages_of, render
 from .result import ToolResult, said
@@ -17,6 +19,8 @@ from .turn import Turn
 _BEFORE = 2
 _AFTER = 2
 _MAX_PARTS = 200
+MAX_CHUNKS = 100_000
+"""Of one document, where a part of it is looked for by what it is."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +31,20 @@ class ReadArguments:
     knowledge_base: str | None
     start: int
     count: int
+    page: int | None = None
+    heading: str | None = None
+    rows: tuple[int, int] | None = None
+
+    @property
+    def selects(self) -> bool:
+        """Whether parts are looked for by what they are."""
+        return self.page is not None or self.heading is not None or self.rows is not None
 
 
 def read_arguments(arguments: Any, turn: Turn) -> ReadArguments:
     """Raises: ArgumentError: for the model."""
     given = as_object(arguments)
-    check_names(given, ["document_id", "around", "start"])
+    check_names(given, ["document_id", "around", "page", "heading", "rows", "start"])
     around = integer_argument(given.get("around"), "around", default=0, least=1)
     citation = turn.numbers.citation(around)
     if around and citation is None:
@@ -41,12 +53,32 @@ def read_arguments(arguments: Any, turn: Turn) -> ReadArguments:
             f"There is no hit [{around}] in this turn; the numbers so far: {shown}. Give the id after 'document' in "
             "its header instead."
         )
-    if citation is not None and given.get("document_id") in (None, "", citation.document_id):
-        first, last = (int(chunk_id.rpartition(":")[2]) for chunk_id in (citation.chunk_ids[0], citation.chunk_ids[-1]))
-        start = max(first - _BEFORE, 0)
-        return ReadArguments(citation.document_id, citation.knowledge_base, start, last + _AFTER + 1 - start)
+    own = citation is not None and given.get("document_id") in (None, "", citation.document_id)
+    page = integer_argument(given.get("page"), "page", default=0) or None
+    heading = text_argument(given["heading"], "heading") if given.get("heading") else None
+    rows = _rows(given.get("rows"))
     start = integer_argument(given.get("start"), "start", default=0, least=0)
-    return ReadArguments(text_argument(given.get("document_id"), "document_id"), None, start, _MAX_PARTS)
+    if citation is None or not own:
+        document_id = text_argument(given.get("document_id"), "document_id")
+        return ReadArguments(document_id, None, start, _MAX_PARTS, page, heading, rows)
+    if page or heading or rows:
+        return ReadArguments(citation.document_id, citation.knowledge_base, start, _MAX_PARTS, page, heading, rows)
+    first, last = (int(chunk_id.rpartition(":")[2]) for chunk_id in (citation.chunk_ids[0], citation.chunk_ids[-1]))
+    start = max(first - _BEFORE, 0)
+    return ReadArguments(citation.document_id, citation.knowledge_base, start, last + _AFTER + 1 - start)
+
+
+def _rows(value: Any) -> tuple[int, int] | None:
+    """Rows as models write them: "10-20", "10", 10 or [10, 20]; None for null.
+
+    Raises: ArgumentError: it is something else.
+    """
+    if value in (None, "", []):
+        return None
+    numbers = [int(number) for number in re.findall(r"\d{1,9}", str(value))]
+    if not 1 <= len(numbers) <= 2:
+        raise ArgumentError(f"The argument 'rows' must be a text such as \"10-20\", not {echo(value)}.")
+    return min(numbers), max(numbers)
 
 
 async def read_document(
@@ -69,7 +101,7 @@ async def read_document(
         failed = "; ".join(f"{failure.knowledge_base} did not answer ({failure.reason})" for failure in failures)
         incomplete = f" (Incomplete: {failed}.)" if failed else ""
         return said(
-            f"No document {echo(arguments.document_id)} with a part {arguments.start}; use the id after 'document' in "
+            f"No document {echo(arguments.document_id)} with {_wanted(arguments)}; use the id after 'document' in "
             f"the header of a hit, or its number as 'around'.{incomplete}",
             is_error=bool(failed),
             degraded=bool(failed),
@@ -89,6 +121,16 @@ async def read_document(
         dropped=len(hits) - count,
     )
     return result, failures
+
+
+def _wanted(arguments: ReadArguments) -> str:
+    """What was looked for, in words."""
+    if not arguments.selects:
+        return f"a part {arguments.start}"
+    named = {"page or slide": arguments.page, "heading": arguments.heading and echo(arguments.heading)}
+    parts = [f"{name} {value}" for name, value in named.items() if value is not None]
+    parts += [f"rows {arguments.rows[0]}-{arguments.rows[1]}"] if arguments.rows else []
+    return " and ".join(parts) + (f" from part {arguments.start} on" if arguments.start else "")
 
 
 def _shown(hits: Sequence[VectorSearchResult], turn: Turn, layout: Layout) -> Rendered:
@@ -114,9 +156,10 @@ async def _parts(
 
 
 async def _listed(base: Base, arguments: ReadArguments, allowed: FilterLike | None) -> list[VectorSearchResult]:
-    chunks: list[Chunk] = await base.knowledge_base.list_chunks(
-        arguments.document_id, offset=arguments.start, limit=arguments.count
+    listed: list[Chunk] = await base.knowledge_base.list_chunks(
+        arguments.document_id, offset=arguments.start, limit=MAX_CHUNKS if arguments.selects else arguments.count
     )
+    chunks = select(listed, page=arguments.page, heading=arguments.heading, rows=arguments.rows)[: arguments.count]
     scope = scope_key(getattr(base.knowledge_base, "metadata_filter", None))
     return [
         VectorSearchResult(

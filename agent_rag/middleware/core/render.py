@@ -100,7 +100,7 @@ def render(
     def fits(shown: Sequence[str]) -> bool:
         return layout.count(text_of(shown).replace(_IMAGE_MARK, "")) <= layout.max_tokens
 
-    count = _most(len(entries), lambda number: fits(entries[:number]))
+    count = most(len(entries), lambda number: fits(entries[:number]))
     kept, shown = list(passages[:count]), entries[:count]
     if not count and passages and (cut := _cut(passages[0], lambda part: fits([_entry(part, numbers[0], layout)]))):
         kept, shown = [cut], [_entry(cut, numbers[0], layout)]
@@ -197,11 +197,11 @@ def _cut(passage: Passage, fits: Callable[[Passage], bool]) -> Passage | None:
         rest = len(passage.text) - size
         return replace(passage, text=f"{passage.text[:size].rstrip()} […cut: {rest} more characters]")
 
-    size = _most(len(passage.text), lambda number: fits(cut(number)))
+    size = most(len(passage.text), lambda number: fits(cut(number)))
     return cut(size) if size else None
 
 
-def _most(highest: int, fits: Callable[[int], bool]) -> int:
+def most(highest: int, fits: Callable[[int], bool]) -> int:
     """The largest number in 0..highest that fits; 0 is not asked."""
     if highest == 0 or fits(highest):
         return highest

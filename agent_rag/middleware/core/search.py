@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ...content import Base64Source, ContentBlock, DataBlock, TextBlock, URLSource
 from ...documents import Chunk, VectorSearchResult
@@ -20,6 +20,7 @@ from ...retrieval.rank import collapse_by
 from .citation import PassageKey, Source, key_of
 
 logger = logging.getLogger("agent_rag")
+T = TypeVar("T")
 
 _MARKS = re.compile(r"[*_`#>|•·]+")
 _DOUBLE_QUOTES = re.compile("[“”„«»]")
@@ -144,7 +145,7 @@ async def search_all(
         bases, lambda base: base.search(queries, asked, score_threshold, filter), timeout_s
     )
     if scope is not None:
-        rankings = [[hit for hit in ranking if _in_scope(hit, scope)] for ranking in rankings]
+        rankings = [[hit for hit in ranking if in_scope(hit, scope)] for ranking in rankings]
     hits = rankings[0] if len(rankings) == 1 else _merged(rankings)
     found = Found(failures=failures, degraded=bool(failures))
     found.hits = _collapsed(hits, found.also_in) if collapse else hits
@@ -153,9 +154,9 @@ async def search_all(
 
 async def ask_all(
     bases: Sequence[Base],
-    question: Callable[[Base], Coroutine[Any, Any, list[VectorSearchResult]]],
+    question: Callable[[Base], Coroutine[Any, Any, list[T]]],
     timeout_s: float | None,
-) -> tuple[list[list[VectorSearchResult]], list[Failure]]:
+) -> tuple[list[list[T]], list[Failure]]:
     """Put a question to all `bases` at once: their answers, empty for one that failed or was late, and the failures."""
     if not bases:
         return [], []
@@ -167,7 +168,7 @@ async def ask_all(
             # Not awaited: a knowledge base that ignores cancellation must not hold up the turn.
             task.add_done_callback(_retrieve_exception)
             task.cancel()
-    rankings: list[list[VectorSearchResult]] = []
+    rankings: list[list[T]] = []
     failures: list[Failure] = []
     for base, task in zip(bases, tasks, strict=True):
         error = _error_of(task, base, timeout_s)
@@ -193,7 +194,7 @@ def _retrieve_exception(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-def _in_scope(hit: VectorSearchResult, scope: FilterLike) -> bool:
+def in_scope(hit: VectorSearchResult, scope: FilterLike) -> bool:
     if matches(scope, hit.chunk.metadata):
         return True
     logger.error("knowledge base %r answered %r from outside the scope; dropped", hit.knowledge_base, hit.chunk_id)

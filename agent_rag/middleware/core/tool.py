@@ -73,6 +73,11 @@ def search_spec(
             "type": "string",
             "description": "What to look for, self-contained: a question or the key terms, with names and numbers.",
         },
+        "more_queries": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Other words or further questions, searched too.",
+        },
         "knowledge_bases": {
             "type": "array",
             "items": {"type": "string", "enum": names} if names else {"type": "string"},
@@ -131,22 +136,25 @@ def read_spec() -> ToolSpec:
     return ToolSpec(
         name="read_document",
         description=(
-            "Read more of a document than a search shows: the text around a hit, or the whole document in parts. "
-            "Give the number of a hit as 'around', or the document id from its header."
+            "Read a document, by the number of a hit or its id: the text around the hit, a page, a heading's part, "
+            "rows, or the whole in parts."
         ),
         parameters={
             "type": "object",
             "properties": {
-                "document_id": {"type": "string", "description": "The id after 'document' in the header of a hit."},
+                "document_id": {"type": "string", "description": "The id after 'document' in a header."},
                 "around": {
                     "type": "integer",
                     "minimum": 1,
-                    "description": "The number of a hit, for the text before and after it.",
+                    "description": "The number of a hit.",
                 },
+                "page": {"type": "integer", "minimum": 1, "description": "A page or slide."},
+                "heading": {"type": "string", "description": "A heading or sheet."},
+                "rows": {"type": "string", "description": 'Such as "10-20".'},
                 "start": {
                     "type": "integer",
                     "minimum": 0,
-                    "description": "The part to start from when reading a long document; default 0.",
+                    "description": "The part to start from; default 0.",
                 },
             },
             "additionalProperties": False,

@@ -6,7 +6,7 @@ import asyncio
 
 from ...filters import FilterField
 from ..chat import ScriptedChatModel, call, spoken
-from ..knowledge import PIXEL, FactBase, hit, picture
+from ..knowledge import PIXEL, FactBase, ShelfBase, hit, picture
 from .base import AdapterFixtures, agentic, enums, images, tool_text, when
 
 
@@ -81,6 +81,28 @@ class AdapterAgentic(AdapterFixtures):
         answer = tool_text(model.inputs[1])
         assert "NEW" in answer
         assert "OLD" not in answer
+
+    async def test_every_tool_is_offered_and_answered(self) -> None:
+        """With ``tools="all"``: text is found, documents are listed, and one is read by the number of a hit."""
+        shelf = ShelfBase({"pumps.md": "Pump P-7 leaks.", "valves.md": "Valve V-1 and pump P-7."})
+        model = ScriptedChatModel(
+            call(name="find_text", pattern="P-7"),
+            call(id="call_2", name="list_documents", pattern="valv*"),
+            call(id="call_3", name="read_document", around=2),
+            "done",
+        )
+
+        outcome = await self.run(self.make_agent(model, [agentic(shelf, tools="all")]), "hello")
+
+        found, listed, read = (spoken(messages[-1:]) for messages in model.inputs[1:])
+        assert outcome.text == "done"
+        names = ["search_knowledge", "find_text", "list_documents", "read_document"]
+        assert [tool.name for tool in model.tools[0]] == names
+        assert '2 occurrences of "P-7" in 2 documents, all shown:' in found
+        assert "[1] (source: pumps.md) Pump P-7 leaks." in found
+        assert "- valves.md" in listed
+        assert "pumps.md" not in listed
+        assert "[2] (source: valves.md, document valves.md)\nValve V-1 and pump P-7." in read
 
     async def test_no_hits_say_so_and_what_to_change(self) -> None:
         """An empty result is no failure."""

@@ -11,6 +11,7 @@ from ..fields import FilterFields
 from ..pipeline import Pipeline
 from ..tool import read_spec, search_spec
 from ..turn import Turn
+from . import finding, listing
 from .declared import DeclaredTool
 
 TOOLS = (
@@ -25,6 +26,8 @@ TOOLS = (
         ),
         answer=answer_search,
     ),
+    DeclaredTool(name="find_text", spec=finding.spec, answer=finding.answer, offered=finding.offered),
+    DeclaredTool(name="list_documents", spec=listing.spec, answer=listing.answer, offered=listing.offered),
     DeclaredTool(name="read_document", spec=lambda pipeline, fields: read_spec(), answer=answer_read),
 )
 """In the order in which a model is shown them."""
