@@ -30,7 +30,8 @@ class EmbeddingResponse(BaseModel):
 class EmbeddingModelLike(Protocol):
     """What a KnowledgeBase needs of an embedding model; `EmbeddingModelBase` has it, and so may a class of your own.
 
-    `supports_multimodal`, `keyword_weight`, `fingerprint` and a keyword argument `mode` are used where they are there.
+    `supports_multimodal`, `keyword_weight`, `coverage_weighting`, `fingerprint` and a keyword argument `mode` are used
+    where they are there.
     """
 
     @property
@@ -56,6 +57,11 @@ class EmbeddingModelBase(ABC):
     """Whether a DataBlock can be embedded."""
     keyword_weight: float | None = None
     """Share of the keyword score in hybrid search, in [0, 1]; None: `DEFAULT_KEYWORD_WEIGHT` of `retrieval.fusion`."""
+
+    coverage_weighting: bool = True
+    """Whether the keyword share shrinks with the part of a question that the collection has no word of. (With neural
+    models German questions over English text gain .12 nDCG@10, same languages 0 to .006; static vectors gain nothing.)
+    """
 
     @property
     def fingerprint(self) -> str:

@@ -66,6 +66,7 @@ class CachedEmbeddingModel(EmbeddingModelBase):
         self.dimensions = model.dimensions
         self.supports_multimodal = model.supports_multimodal
         self.keyword_weight = model.keyword_weight
+        self.coverage_weighting = model.coverage_weighting
         self.path = Path(path) if path is not None else default_path()
         self._max_bytes = max_bytes
         self._lock = threading.Lock()

@@ -51,8 +51,8 @@ def embedding_model(name: str, **options: Any) -> EmbeddingModelBase | None:
         raise ConfigurationError(f"embedding {name!r} is unknown; use one of {', '.join(NAMES)}, or PROVIDER:MODEL")
     make = getattr(importlib.import_module(f".{entry.module}", __package__), entry.name)
     given = {key: value for key, value in options.items() if value is not None}
-    if provider == "local" and not model:
-        given.pop("dimensions", None)  # there is one size
+    if provider == "local":
+        given.pop("dimensions", None)  # each has one size
     try:
         made: EmbeddingModelBase = make(*([model] if model else []), **given)
     except TypeError as error:

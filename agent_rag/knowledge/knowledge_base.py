@@ -94,7 +94,9 @@ class KnowledgeBase:
                 every record written, required of every record read, listed or deleted. A callable is asked at each
                 operation and must give a scope. None: no scope; reads and deletes see every scope.
             fusion: How hybrid search combines its two lists: "convex" (min-max, weighted), "rrf" or "dbsf".
-            keyword_weight: Share of the keyword score in "convex" hybrid search; default: the model's, or 0.8.
+            keyword_weight: Share of the keyword score in "convex" hybrid search; default: the model's, or 0.8. Only the
+                default shrinks with what a question says in words that the collection has not, where the model says
+                so (`coverage_weighting`).
             keyword_grams: Whether a new collection indexes the four-character parts of words, too: found are other
                 endings, compounds, names in code and typing errors, for five times the postings. None: unless its first
                 documents are English prose. A collection keeps what it has until `reindex_keywords`.
@@ -134,6 +136,7 @@ class KnowledgeBase:
         self.limits.check("dimensions", self._embedder.dimensions, f"vectors of the model of {name!r}")
         self._metadata_filter = metadata_filter
         self._fusion = fusion
+        self._by_coverage = keyword_weight is None and bool(getattr(embedding_model, "coverage_weighting", False))
         if keyword_weight is None:
             keyword_weight = getattr(embedding_model, "keyword_weight", None)
         self._keyword_weight = DEFAULT_KEYWORD_WEIGHT if keyword_weight is None else keyword_weight
@@ -471,13 +474,21 @@ class KnowledgeBase:
         if mode != "keyword":
             with span("embed", inputs=len(texts) + len(blocks)):
                 vectors = await self._embedder.embed([*texts, *blocks], "query")
+        seen: list[float] | None = [] if self._by_coverage and mode == "hybrid" else None
         request = RetrieveRequest(
             vectors=vectors,
             texts=texts if mode != "semantic" else [],
             limit=self._candidates if distinct else top_k,
             candidates=max(self._candidates, top_k) if mode == "hybrid" or distinct else top_k,
             metadata_filter=all_of(scope, checked_filter(filter, self.limits)),
-            rank=rank_function(mode, score_threshold, fusion=self._fusion, keyword_weight=self._keyword_weight),
+            rank=rank_function(
+                mode,
+                score_threshold,
+                fusion=self._fusion,
+                keyword_weight=self._keyword_weight,
+                seen=() if seen is None else seen,
+            ),
+            seen=seen,
             grams=self._keyword_fields.grams,
         )
         with span("search", mode=mode, top_k=top_k) as told:

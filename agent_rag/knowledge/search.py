@@ -66,15 +66,23 @@ def checked_filter(filter: FilterLike | None, limits: Limits) -> FilterLike | No
     return parsed
 
 
-def rank_function(mode: SearchMode, threshold: float | None, *, fusion: Fusion, keyword_weight: float) -> RankFunction:
-    """How a store orders the candidates of one search."""
+def rank_function(
+    mode: SearchMode, threshold: float | None, *, fusion: Fusion, keyword_weight: float, seen: Sequence[float] = ()
+) -> RankFunction:
+    """How a store orders the candidates of one search; `seen` is `RetrieveRequest.seen`."""
 
     def rank(
         semantic: list[list[Scored]], keyword: list[list[Scored]], signals: dict[ChunkKey, Signals]
     ) -> list[Scored]:
         if mode == "hybrid":
             ranked = hybrid(
-                semantic, keyword, signals, fusion=fusion, keyword_weight=keyword_weight, threshold=threshold
+                semantic,
+                keyword,
+                signals,
+                fusion=fusion,
+                keyword_weight=keyword_weight,
+                seen=seen,
+                threshold=threshold,
             )
         else:
             ranked = best_score(semantic if mode == "semantic" else keyword, threshold=threshold)

@@ -38,6 +38,7 @@ def hybrid(
     *,
     fusion: Fusion = "convex",
     keyword_weight: float = DEFAULT_KEYWORD_WEIGHT,
+    seen: Sequence[float] = (),
     threshold: float | None = None,
 ) -> list[tuple[ChunkKey, float]]:
     """Fuse the lists of each query, then merge the queries by rank.
@@ -45,6 +46,7 @@ def hybrid(
     Args:
         semantic: One list per query; those of text queries come first, in the order of `keyword`.
         keyword: One list per text query.
+        seen: For each of them the factor of `keyword_weight`, in [0, 1]; none is 1 (see `coverage.seen_share`).
         threshold: Compared with the semantic signal; a hit below it is left out.
 
     Returns: (key, score in [0, 1]), best first.
@@ -57,7 +59,8 @@ def hybrid(
     merged = []
     for position, candidates in enumerate(semantic):
         texts = keyword[position] if position < len(keyword) else []
-        merged.append([pair for pair in _fuse(texts, candidates, fusion, keyword_weight) if pair[0] in keep])
+        weight = keyword_weight * (seen[position] if position < len(seen) else 1.0)
+        merged.append([pair for pair in _fuse(texts, candidates, fusion, weight) if pair[0] in keep])
     return merged[0] if len(merged) == 1 else reciprocal_rank(merged)
 
 

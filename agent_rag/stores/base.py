@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from ..documents import Chunk, ChunkKey, DocumentSummary, Signals, VectorRecord, VectorSearchResult, storable_text
 from ..filters import FilterLike
 from ..retrieval.analysis import query_weights
+from ..retrieval.lexical import tokenize
 
 __all__ = ["CollectionInfo", "RetrieveRequest", "StoreHealth", "VectorStoreBase", "retrieve_steps"]
 
@@ -59,6 +60,8 @@ class RetrieveRequest:
     metadata_filter: FilterLike | None = None
     rank: RankFunction | None = None
     """None: a single list is passed through."""
+    seen: list[float] | None = None
+    """Where given, filled before `rank`: for each text, the share of it that the collection has (`Seen`)."""
     grams: bool = True
     """Whether texts ask for parts of words, too: False where the collection is known to have none (see
     `agent_rag.retrieval.analysis`)."""
@@ -87,13 +90,21 @@ class Keyword:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """How much of a text the collection has. Answer: `retrieval.coverage.seen_share` of its words."""
+
+    words: Sequence[str]
+    """Tokens of the text (`tokenize`), without those of other fields."""
+
+
+@dataclass(frozen=True)
 class Get:
     """The chunks of `keys`. Answer: dict[ChunkKey, Chunk]; missing ones are left out."""
 
     keys: Sequence[ChunkKey]
 
 
-Step = Nearest | Keyword | Get
+Step = Nearest | Keyword | Seen | Get
 
 
 def retrieve_steps(request: RetrieveRequest) -> Generator[Step, Any, list[VectorSearchResult]]:
@@ -110,6 +121,11 @@ def retrieve_steps(request: RetrieveRequest) -> Generator[Step, Any, list[Vector
     for text in request.texts:
         weights = query_weights(storable_text(text), grams=request.grams)
         keyword.append((yield Keyword(storable_text(text), length, request.metadata_filter, weights)))
+    if request.seen is not None:
+        shares: list[float] = []
+        for text in request.texts:
+            shares.append((yield Seen(tokenize(storable_text(text)))))
+        request.seen[:] = shares
     if request.vectors and keyword:
         seen = [{hit.key for hit in ranking} for ranking in semantic]
         found = dict.fromkeys(hit.key for ranking in (*semantic, *keyword) for hit in ranking)

@@ -17,6 +17,8 @@ class HashEmbedding(EmbeddingModelBase):
     Counts what it is asked, so that a test can say what was embedded.
     """
 
+    coverage_weighting = False  # its vectors are words too
+
     def __init__(self, dimensions: int = 64, *, supports_multimodal: bool = False, name: str = "hash") -> None:
         """
         Args:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agent_rag import Base64Source, DataBlock, LocalEmbeddingModel, TextBlock
-from agent_rag.errors import EmbeddingError
+from agent_rag.errors import ConfigurationError, EmbeddingError
 from agent_rag.testing import EmbeddingContract
 from agent_rag.testing.loop import longest_block
 
@@ -60,3 +60,27 @@ async def test_does_not_block_the_event_loop() -> None:
     ]
 
     assert min(pauses) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ("bert", {}, "no local model 'bert'; use one of wordllama, multilingual-e5-small, all-MiniLM-L6-v2"),
+        ("wordllama", {"pooling": "mean"}, "pooling is for path=FOLDER"),
+        ("multilingual-e5-small", {"path": "."}, "give one"),
+        ("wordllama", {"path": "nowhere"}, "is no folder"),
+    ],
+)
+def test_what_does_not_fit_is_refused_at_once(given: str, options: dict[str, str], message: str) -> None:
+    """An unknown name, an option of folders for a named model, both at once."""
+    with pytest.raises(ConfigurationError, match=message):
+        LocalEmbeddingModel(given, **options)
+
+
+def test_neural_models_follow_what_a_question_says_in_unseen_words() -> None:
+    """Static vectors do not; a weight that is given counts for both."""
+    static, neural = LocalEmbeddingModel(), LocalEmbeddingModel("multilingual-e5-small")
+
+    assert (static.keyword_weight, static.coverage_weighting) == (None, False)
+    assert (neural.keyword_weight, neural.coverage_weighting, neural.dimensions) == (0.6, True, 384)
+    assert LocalEmbeddingModel(keyword_weight=0.3).keyword_weight == 0.3

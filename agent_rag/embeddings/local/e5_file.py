@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import struct
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -137,7 +138,8 @@ class E5File:
     def positions(self) -> Matrix:
         """What is added at each position, the only type of token included; shape (positions, hidden)."""
         hidden = self.sizes.hidden
-        return self.matrix("emb.pos") + self.matrix("emb.type").reshape(-1, hidden)[0]
+        added: Matrix = self.matrix("emb.pos") + self.matrix("emb.type").reshape(-1, hidden)[0]
+        return added
 
     def _unpack(self, form: struct.Struct) -> tuple[Any, ...]:
         values = form.unpack_from(self._bytes, self._at)
@@ -155,7 +157,7 @@ class E5File:
         scores = self._array("<f4", count).tolist()
         text = self._bytes[self._at : self._at + size]
         self._at += size
-        pieces = [text[start:stop].decode() for start, stop in zip(ends, ends[1:], strict=False)]
+        pieces = [text[start:stop].decode() for start, stop in pairwise(ends)]
         return Vocabulary(pieces, scores, self._read_normal(), first, last, unknown)
 
     def _read_normal(self) -> dict[int, str]:

@@ -7,6 +7,7 @@ the texts beside it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -62,8 +63,8 @@ class E5Network:
             states += wide @ layer.narrow
             states += layer.narrow_bias
             self._normalise(states, *layer.narrow_norm)
-        means: Matrix = np.add.reduceat(states, bounds[:-1], axis=0) / np.array(lengths, np.float32)[:, None]
-        return means
+        sums = np.add.reduceat(states, bounds[:-1], axis=0)
+        return np.asarray(sums / np.array(lengths, np.float32)[:, None], np.float32)
 
     def _attention(self, states: Matrix, layer: Layer, bounds: list[int]) -> Matrix:
         heads = self._sizes.heads
@@ -71,7 +72,7 @@ class E5Network:
         projected = states @ layer.attention
         projected += layer.attention_bias
         context = np.empty_like(states)
-        for start, stop in zip(bounds, bounds[1:], strict=False):
+        for start, stop in pairwise(bounds):
             length = stop - start
             query, key, value = projected[start:stop].reshape(length, 3, heads, size).transpose(1, 2, 0, 3)
             weights = query @ key.transpose(0, 2, 1)

@@ -36,6 +36,11 @@ class Encoder(Protocol):
         """Texts of one thread job, so that a cancelled call ends soon."""
         ...
 
+    @property
+    def parallel(self) -> int:
+        """Thread jobs at a time that are worth it."""
+        ...
+
     def encode(self, texts: list[str], mode: EmbeddingMode) -> list[list[float]]:
         """A unit vector for each text, in order. Raises: MissingExtraError, ConfigurationError: no weights."""
         ...

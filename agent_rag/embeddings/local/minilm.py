@@ -33,6 +33,7 @@ class MiniLMEncoder:
     keyword_weight = 0.6
     neural = True
     batch_size = 16
+    parallel = 1
 
     def encode(self, texts: list[str], mode: EmbeddingMode) -> list[list[float]]:
         return _load().encode(texts, mode)

@@ -85,8 +85,18 @@ class LocalEmbeddingModel(EmbeddingModelBase):
         if any(isinstance(item, DataBlock) for item in inputs):
             raise EmbeddingError("LocalEmbeddingModel embeds text only; give it the caption of an image")
         texts = texts_of(inputs)
-        rows: list[list[float]] = []
         size = self._encoder.batch_size
-        for start in range(0, len(texts), size):
-            rows += await asyncio.to_thread(self._encoder.encode, texts[start : start + size], mode)
+        parts = [texts[start : start + size] for start in range(0, len(texts), size)]
+        turns = asyncio.Semaphore(self._encoder.parallel if len(parts) > 1 else 1)
+
+        async def embedded(part: list[str]) -> list[list[float]]:
+            async with turns:
+                return await asyncio.to_thread(self._encoder.encode, part, mode)
+
+        jobs = [asyncio.create_task(embedded(part)) for part in parts]
+        try:
+            rows = [row for found in await asyncio.gather(*jobs) for row in found]
+        finally:
+            for job in jobs:
+                job.cancel()
         return EmbeddingResponse.model_construct(embeddings=rows, tokens=None)

@@ -43,6 +43,7 @@ class OnnxEncoder:
     keyword_weight = 0.6
     neural = True
     batch_size = 16
+    parallel = 1
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class OnnxEncoder:
 
 
 def folder_encoder(path: str | Path, options: Mapping[str, Any]) -> OnnxEncoder:
-    """The encoder of a folder. `options` are those of `OnnxEncoder`, and ``model_file``, ``max_tokens``, ``threads``."""
+    """The encoder of a folder; `options` are those of `OnnxEncoder`, and `model_file`, `max_tokens`, `threads`."""
     given = dict(options)
     files = OnnxFolder(
         Path(path),
@@ -139,5 +140,7 @@ def _size(files: OnnxFolder) -> int:
         shapes = files.output_shapes
         stated = (shapes.get(_POOLED) or next(iter(shapes.values())))[-1]
     if not isinstance(stated, int) or stated < 1:
-        raise ConfigurationError(f"{files.folder} does not say how long its vectors are; put hidden_size in config.json")
+        raise ConfigurationError(
+            f"{files.folder} does not say how long its vectors are; put hidden_size in config.json"
+        )
     return stated

@@ -26,6 +26,7 @@ class StaticEncoder:
     keyword_weight = None
     neural = False
     batch_size = 256
+    parallel = 1
 
     def encode(self, texts: list[str], mode: EmbeddingMode) -> list[list[float]]:
         tokenizer, weights = _load()

@@ -12,7 +12,7 @@ from ...filters import FilterLike
 from ...filters.plan import index_metadata
 from ...retrieval.analysis import index_tokens
 from ...retrieval.lexical import counts
-from ..base import CollectionInfo, Get, Keyword, Nearest, Step
+from ..base import CollectionInfo, Get, Keyword, Nearest, Seen, Step
 from ..engine.records import Matrix, Prepared
 from ..rows.inverted import FilterColumns
 from ..rows.table import Document, RowTable
@@ -134,6 +134,8 @@ class Table:
                 return self._rows.nearest(vector, limit, where, keys)
             case Keyword(_, limit, where, weights):
                 return self._rows.by_keyword(weights, limit, where)
+            case Seen(words):
+                return self._rows.seen(words)
             case Get(keys):
                 found = {key: self._rows.row(key) for key in keys}
                 return {key: self._chunk(row) for key, row in found.items() if row is not None}

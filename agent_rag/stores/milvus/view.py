@@ -13,8 +13,9 @@ from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorS
 from ...errors import StoreError
 from ...filters import FilterLike, matches
 from ...filters.plan import plan
-from ...retrieval.lexical import idf
-from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ...retrieval.coverage import seen_share
+from ...retrieval.lexical import idf, term_id
+from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Seen, Step
 from ..engine.driver import best, cut_ties, run_steps
 from ..engine.records import query_vector, without_keyword
 from ..engine.sparse import by_term_id, decode
@@ -208,6 +209,9 @@ class View:
                 return self._similarities(vector, keys or ())[:limit]
             case Keyword(_, limit, metadata_filter, weights):
                 return self._keyword(weights, limit, metadata_filter)
+            case Seen(words):
+                terms, heads = set(map(term_id, words)), self._reader.heads
+                return seen_share(terms, heads.frequencies(terms), heads.indexed)
             case Get(keys):
                 return self._chunks(keys)
 

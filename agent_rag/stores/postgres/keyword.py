@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ...retrieval.lexical import K1, B, idf
 from ..engine.records import without_keyword
@@ -15,9 +15,6 @@ from .schema import Collection
 async def term_weights(session: Session, collection: Collection, tokens: Mapping[str, float]) -> dict[int, float]:
     """Key of each of `tokens` that is indexed -> its inverse document frequency, times its weight.
 
-    Frequencies are counted for each search (3 ms for the 39,000 postings of a median question at 100k chunks): kept
-    counts would make all writers wait for each other at every common word.
-
     Raises: ConfigurationError: the collection has no keyword index.
     """
     if not collection.keyword:
@@ -25,11 +22,21 @@ async def term_weights(session: Session, collection: Collection, tokens: Mapping
     terms = {term_key(token): weight for token, weight in tokens.items()}
     if not terms or not collection.worded:
         return {}
+    found = await frequencies(session, collection, terms)
+    return {term: terms[term] * idf(collection.worded, frequency) for term, frequency in found.items()}
+
+
+async def frequencies(session: Session, collection: Collection, terms: Iterable[int]) -> dict[int, int]:
+    """Number of chunks by key of a token, of those that are indexed.
+
+    Counted for each search (3 ms for the 39,000 postings of a median question at 100k chunks): kept counts would make
+    all writers wait for each other at every common word.
+    """
     rows = await session.fetch(
         f"SELECT term, count(*) AS frequency FROM {collection.postings} WHERE term = ANY($1::int8[]) GROUP BY term",
         list(terms),
     )
-    return {row["term"]: terms[row["term"]] * idf(collection.worded, row["frequency"]) for row in rows}
+    return {row["term"]: row["frequency"] for row in rows}
 
 
 def ranking_sql(

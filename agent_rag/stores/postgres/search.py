@@ -9,11 +9,13 @@ from typing import Any
 from ...documents import Chunk, ChunkKey, VectorSearchResult
 from ...filters import FilterLike
 from ...filters.plan import plan
-from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ...retrieval.coverage import seen_share
+from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Seen, Step
 from ..engine.driver import run_steps_async
 from .connection import Session
+from .copy import term_key
 from .filters import Values, uses_index, where
-from .keyword import ranking_sql, term_weights
+from .keyword import frequencies, ranking_sql, term_weights
 from .reader import each
 from .schema import Collection
 from .vectors import MAX_INDEXED_DIMENSIONS, Extension, distance_sql, score_of, stored_query
@@ -92,6 +94,8 @@ class Search:
                 return await self._nearest(vector, limit, metadata_filter, keys)
             case Keyword(_, limit, metadata_filter, tokens):
                 return await self._keyword(tokens, limit, metadata_filter)
+            case Seen(words):
+                return await self._seen(words)
             case Get(keys):
                 return await self._get(keys)
 
@@ -174,6 +178,11 @@ class Search:
         # Of so many of the best, enough may match: a look at each, in place of all that match.
         found = await self._best(weights, limit, _LOOKS * limit, metadata_filter)
         return found if len(found) >= limit else await self._best_matching(weights, limit, metadata_filter)
+
+    async def _seen(self, words: Sequence[str]) -> float:
+        terms = set(map(term_key, words))
+        found = await frequencies(self._session, self._collection, terms) if terms else {}
+        return seen_share(terms, found, self._collection.worded)
 
     async def _best(
         self, weights: dict[int, float], limit: int, wanted: int, metadata_filter: FilterLike | None = None

@@ -24,8 +24,9 @@ from ...documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorS
 from ...errors import ConfigurationError, StoreDamagedError
 from ...filters import FilterLike, matches
 from ...filters.plan import plan
-from ...retrieval.lexical import idf
-from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ...retrieval.coverage import seen_share
+from ...retrieval.lexical import idf, term_id
+from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Seen, Step
 from ..engine.driver import all_from, best, cut_ties, run_steps
 from ..engine.payload import CHUNK, TOKENS, parse_chunk, range_keys, translate
 from ..engine.records import query_vector, without_keyword
@@ -252,6 +253,9 @@ class Shard:
                 return self._nearest(vector, limit, metadata_filter, keys)
             case Keyword(_, limit, metadata_filter, weights):
                 return self._keyword(weights, limit, metadata_filter)
+            case Seen(words):
+                terms = set(map(term_id, words))
+                return seen_share(terms, self.frequencies(terms), self.table.indexed)
             case Get(keys):
                 return self.chunks(keys)
 

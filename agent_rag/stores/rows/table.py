@@ -12,6 +12,7 @@ import numpy as np
 from ...documents import ChunkKey, DocumentSummary
 from ...filters import FilterLike
 from ...filters.plan import IndexedMetadata, plan, plan_matches
+from ...retrieval.coverage import seen_share
 from ..base import CollectionInfo, Scored
 from ..engine.driver import best
 from ..engine.records import Matrix, Rows, query_vector
@@ -233,6 +234,13 @@ class RowTable(Generic[Term]):
             scores[~mask] = 0.0
         rows = np.flatnonzero(scores > 0)
         return self._best(rows, scores[rows], limit)
+
+    def seen(self, terms: Iterable[Term]) -> float:
+        """How much of these terms the rows have; see `seen_share`."""
+        alive = self._vectors.alive
+        known = list(terms)
+        counted = int(np.count_nonzero(alive & (np.array(self._lengths, dtype=np.int64) > 0)))
+        return seen_share(known, self.keywords.frequencies(known, alive), counted)
 
     def _best(self, rows: Rows, scores: Scores, limit: int) -> list[Scored]:
         rows, scores = first_scores(rows, scores, limit)

@@ -12,7 +12,8 @@ import numpy as np
 from ...documents import Chunk, ChunkKey
 from ...filters import FilterLike
 from ...filters.plan import plan
-from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ...retrieval.coverage import seen_share
+from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Seen, Step
 from ..engine.driver import best
 from ..engine.records import Rows, query_vector
 from ..rows.inverted import bm25, matching_mask, matching_rows
@@ -122,6 +123,9 @@ class Snapshot:
                 return self._nearest(vector, limit, where, keys)
             case Keyword(_, limit, where, weights):
                 return self._by_keyword(weights, limit, where)
+            case Seen(words):
+                frequencies = {word: len(self._lookup.occurrences(word)[0]) for word in words}
+                return seen_share(words, frequencies, self._state.counted)
             case Get(keys):
                 return self._chunks(keys)
 

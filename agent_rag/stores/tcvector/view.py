@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...documents import ChunkKey, VectorSearchResult
 from ...errors import LimitExceededError
 from ...filters import FilterLike
-from ...retrieval.lexical import idf
-from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ...retrieval.coverage import seen_share
+from ...retrieval.lexical import idf, term_id
+from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Seen, Step
 from ..engine.driver import best, cut_ties, run_steps
 from ..engine.records import query_vector
 from ..engine.sparse import by_term_id
@@ -68,6 +69,8 @@ class View:
                 if self._reader.connection.options.embedding:
                     return self._nearest_to_text(text, limit, metadata_filter)
                 return self._keyword(asked, limit, metadata_filter)
+            case Seen(words):
+                return self._seen(set(map(term_id, words)))
             case Get(keys):
                 ids = self._ids(keys)
                 return {ids[row[ID]]: chunk_of(row) for row in self._reader.rows(list(ids), [CONTENT])}
@@ -148,17 +151,29 @@ class View:
 
     def _weights(self, asked: Mapping[int, float]) -> dict[int, float]:
         """Weight in the query times idf, of terms that are there."""
-        statistics, reader = self._statistics, self._reader
+        statistics = self._statistics
         if statistics is None or not statistics.indexed:
             return {}
-        for term in asked:
-            if term not in statistics.frequency:
-                statistics.frequency[term] = reader.connection.count(reader.chunks_name, has_term(term))
+        frequencies = self._frequencies(statistics, asked)
         return {
             term: weight * idf(max(statistics.indexed, found), found)
             for term, weight in asked.items()
-            if (found := statistics.frequency[term])
+            if (found := frequencies[term])
         }
+
+    def _seen(self, terms: set[int]) -> float:
+        """Everything counts as seen where the server makes vectors of its own of the texts."""
+        statistics = self._statistics
+        if statistics is None or self._reader.connection.options.embedding:
+            return 1.0
+        return seen_share(terms, self._frequencies(statistics, terms), statistics.indexed)
+
+    def _frequencies(self, statistics: Statistics[int], terms: Iterable[int]) -> dict[int, int]:
+        reader = self._reader
+        for term in terms:
+            if term not in statistics.frequency:
+                statistics.frequency[term] = reader.connection.count(reader.chunks_name, has_term(term))
+        return statistics.frequency
 
     def _ids(self, keys: Sequence[ChunkKey]) -> dict[str, ChunkKey]:
         pinned = {key: self._versions.pinned.get((key.scope, key.document_id)) for key in keys}

@@ -9,13 +9,14 @@ from typing import Any
 from ...documents import Chunk, ChunkKey, VectorSearchResult, storable_text
 from ...errors import StoreError
 from ...retrieval.analysis import query_weights
-from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Step
+from ...retrieval.coverage import seen_share
+from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Seen, Step
 from ..engine.driver import best, run_steps_async
 from ..engine.payload import parse_chunk
 from ..engine.records import query_vector
 from .protocol import Among, Current, Hit, Matching, NearestTo, Primitives, Question, RowId, head_of
 from .settled import Changed, Settled
-from .weights import Weights
+from .weights import Weighed, Weights
 
 _ATTEMPTS = 20
 
@@ -46,6 +47,8 @@ class View:
         self._primitives = primitives
         self._vectors = [query_vector(primitives.info.name, primitives.info.dimensions, one) for one in request.vectors]
         self._lists: list[list[Scored]] = []
+        self._weighed: list[Weighed] = []
+        """Of each text that was not asked about yet."""
         self._rows: dict[ChunkKey, RowId] = {}
         self._texts: dict[RowId, str] = {}
         self._cosines: dict[tuple[int, RowId], float] = {}
@@ -62,6 +65,9 @@ class View:
                 return self._lists.pop(0)
             case Nearest(vector, limit, _, keys):
                 return best(self._similarities(vector, keys or ()), limit)
+            case Seen(words):
+                weighed = self._weighed.pop(0)
+                return seen_share(self._primitives.terms(words), weighed.frequencies, weighed.indexed)
             case Get(keys):
                 return await self._chunks(keys)
 
@@ -71,8 +77,10 @@ class View:
         questions: list[Question | None] = [NearestTo(one, length, request.metadata_filter) for one in self._vectors]
         for text in request.texts:
             terms = self._terms(query_weights(storable_text(text), grams=request.grams))
-            weighed, average = await weights.of(terms) if terms else ({}, 1.0)
-            questions.append(Matching(weighed, terms, average, length, request.metadata_filter) if weighed else None)
+            weighed = await weights.of(terms) if terms else Weighed({}, 1.0, 0, {})
+            self._weighed.append(weighed)
+            matching = Matching(weighed.weights, terms, weighed.average, length, request.metadata_filter)
+            questions.append(matching if weighed.weights else None)
         asked = [question for question in questions if question is not None]
         settled = Settled(self._primitives, weights.unnamed)
         while True:

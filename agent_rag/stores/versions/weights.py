@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...retrieval.lexical import idf
 from .protocol import Primitives, Totals
@@ -13,6 +13,19 @@ from .protocol import Primitives, Totals
 _FRESH_S = 30.0
 _ATTEMPTS = 5
 _TERMS = 1_000
+
+
+class Weighed(NamedTuple):
+    """The terms of a query."""
+
+    weights: dict[Any, float]
+    """Term -> idf times its weight in the query, of the terms that are in the collection, the heaviest 1,000."""
+    average: float
+    """Average length of a chunk."""
+    indexed: int
+    """Number of chunks that have terms."""
+    frequencies: Mapping[Any, int]
+    """Term -> number of chunks that have it."""
 
 
 class Weights:
@@ -56,9 +69,8 @@ class Weights:
             self._rough = average, time.monotonic()
         return average
 
-    async def of(self, terms: Mapping[Any, float]) -> tuple[dict[Any, float], float]:
-        """Term -> idf times its weight in a query, of the terms that are in the collection, the heaviest 1,000; and the
-        average length."""
+    async def of(self, terms: Mapping[Any, float]) -> Weighed:
+        """What the terms of a query weigh now."""
         for _ in range(_ATTEMPTS):
             totals = await self.totals()
             unknown = [term for term in terms if not self._frequency.get(term)]
@@ -80,7 +92,7 @@ class Weights:
             if (frequency := self._frequency.get(term, 0))
         }
         heaviest = dict(sorted(weights.items(), key=lambda item: -item[1])[:_TERMS])
-        return heaviest, totals.tokens / max(totals.indexed, 1)
+        return Weighed(heaviest, totals.tokens / max(totals.indexed, 1), totals.indexed, self._frequency)
 
     async def _refresh(self, sums: tuple[Totals, Totals]) -> None:
         over_heads, over_rows = sums

@@ -129,6 +129,18 @@ class StoreKeyword(StoreFixtures):
         assert [ids(hits) for hits in found] == [["de:0"], []]
         assert ids(wrong) == ["de:0"]
 
+    async def test_says_how_much_of_a_query_the_collection_has(self, store: NativeStoreBase, collection: str) -> None:
+        """By idf; a word that no chunk has counts as the rarest.
+
+        N = 2. pear, in both: ln(1 + .5 / 2.5) = .18232; kiwi, in none, as if in one: ln(1 + 1.5 / 1.5) = .69315.
+        """
+        await self.fill(store, collection, [record("a", text="pear plum"), record("b", text="pear fig")])
+        seen: list[float] = []
+
+        await store.retrieve(collection, RetrieveRequest(texts=["pears kiwi pear", "kiwi", "plum", "?"], seen=seen))
+
+        assert seen == pytest.approx([0.18232 / (0.18232 + 0.69315), 0.0, 1.0, 1.0], abs=1e-4)
+
     async def test_names_in_code_are_found_by_their_words(self, store: NativeStoreBase, collection: str) -> None:
         """camelCase and snake_case find each other, and words find both."""
         records = [record("camel", text="parseHttpHeader"), record("snake", text="parse_http_header")]
