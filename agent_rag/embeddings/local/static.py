@@ -51,12 +51,13 @@ def _load() -> tuple[Any, Matrix]:
             from tokenizers import Tokenizer
 
             # The package itself is not imported: its loader looks for the tokenizer in the wrong folder and downloads.
-            weights, words = data_file("wordllama", _WEIGHTS), data_file("wordllama", _TOKENIZER)
-            if weights is None or words is None:
+            try:
+                weights, words = data_file("wordllama", _WEIGHTS), data_file("wordllama", _TOKENIZER)
+            except ImportError as error:
                 raise MissingExtraError(
                     "LocalEmbeddingModel needs the weights of the package 'wordllama': pip install 'wordllama>=0.4.0', "
-                    "or choose another embedding model"
-                )
+                    f"or choose another embedding model ({error})"
+                ) from error
             # Shared by all threads: encoding only reads it. Padding and truncation, which write to it, are set once.
             tokenizer = Tokenizer.from_file(str(words))
             tokenizer.no_padding()
