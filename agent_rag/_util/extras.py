@@ -43,7 +43,8 @@ def needs_file(extra: str, package: str, name: str, *, purpose: str, note: str =
         return data_file(package, name)
     except ImportError as error:
         raise MissingExtraError(
-            f"{purpose} needs the files in the package {package!r}: pip install '{DISTRIBUTION}[{extra}]'{note} ({error})"
+            f"{purpose} needs the files in the package {package!r}: "
+            f"pip install '{DISTRIBUTION}[{extra}]'{note} ({error})"
         ) from error
 
 
