@@ -17,6 +17,7 @@ from .errors import RecordError
 from .places import PLACE_FIELDS, Places
 
 __all__ = [
+    "CellFacts",
     "Chunk",
     "ChunkKey",
     "DocumentSummary",
@@ -47,6 +48,16 @@ class Heading(BaseModel):
     """Index of its first character in the section's text."""
 
 
+class CellFacts(BaseModel):
+    """What the text of a sheet does not say of its cells, for its typed tables."""
+
+    merged: list[tuple[int, int, int]] = Field(default_factory=list)
+    """(first row, last row, column of the table from 0) of merged cells; their value stands in the first row only."""
+    number_texts: list[int] = Field(default_factory=list)
+    """Columns of the table from 0 that hold texts which look like numbers: a person wrote those, with separators of
+    any language."""
+
+
 class Section(BaseModel):
     """One natural part of a file: a page, a slide, a sheet, an image, or the whole text."""
 
@@ -61,6 +72,8 @@ class Section(BaseModel):
     places: Places | None = None
     """Where the lines of the text stand in the file: each chunk gets its own part of it as metadata (`lines`, `rows`,
     `records`, `time`)."""
+    cells: CellFacts | None = None
+    """Of a sheet, where there is more to say than its text does. The first Section of a sheet has it."""
     warnings: list[str] = Field(default_factory=list)
     """What of the file is in no Section, and why, one sentence each; an ingestion reports them. Chunks have none."""
 

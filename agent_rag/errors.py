@@ -24,6 +24,7 @@
     ├── FilterError                 (ValueError)       a metadata filter is malformed
     ├── QuestionError               (ValueError)       a file of questions is wrong; names file and line
     ├── PatternError                (ValueError)       a text pattern cannot be looked for, or takes too long
+    ├── TableQueryError             (ValueError)       a query of tables that is not answered; names what is nearest
     ├── SourceError                 (OSError)          a path or URL to ingest cannot be read
     └── StoreError                  (RuntimeError)     a vector store failed
         ├── CollectionNotFoundError (LookupError)
@@ -77,6 +78,7 @@ __all__ = [
     "StoreLockedError",
     "StoreReadOnlyError",
     "StoreUnavailableError",
+    "TableQueryError",
     "UnsupportedFormatError",
 ]
 
@@ -167,6 +169,10 @@ class QuestionError(AgentRAGError, ValueError):
 
 class PatternError(AgentRAGError, ValueError):
     """A text pattern is blank, too long, no regular expression, or takes too long to look for."""
+
+
+class TableQueryError(AgentRAGError, ValueError):
+    """A query of tables is not answered: it is no SELECT, names what is not there, or takes too long."""
 
 
 class SourceError(AgentRAGError, OSError):

@@ -41,7 +41,7 @@ class LineNumbers(BaseModel):
         """For lines with these numbers from line `first_line` on, and lines without any behind them."""
         runs: list[tuple[int, int]] = []
         for index, number in enumerate(numbers):
-            if not index or number != numbers[index - 1] + 1:
+            if not index or not numbers[index - 1] or number != numbers[index - 1] + 1:
                 runs.append((first_line + index, number))
         return cls(unit=unit, runs=[*runs, (first_line + len(numbers), 0)])
 

@@ -26,6 +26,7 @@ ORDER = [
     ["answers"],
     ["workers"],
     ["parsers", "chunkers", "embeddings", "stores"],
+    ["tables"],
     ["sources"],
     ["knowledge"],
     ["ingestion"],

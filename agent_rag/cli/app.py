@@ -1,5 +1,5 @@
 """The command ``agent-rag``: ingest, sync, search, ask, list, sources, reload, remove, delete, copy, check, backup,
-compact, cache, reindex, show, status, drop, init, eval, config, mcp and doctor.
+compact, cache, reindex, show, tables, query, status, drop, init, eval, config, mcp and doctor.
 
 Exit codes are in `running`.
 """
@@ -35,6 +35,7 @@ from .loading import ingest, sync
 from .managing import reload, remove, sources
 from .options import AsJSON, Base, Config, FilterJSON, StoreURI
 from .overview import drop, show, status
+from .querying import query, tables
 from .reindexing import reindex
 from .reporting import show_findings
 from .running import INTERRUPTED, first_given, guarded, run, run_with_settings, stop, tell_if_empty
@@ -292,6 +293,8 @@ for command in (
     cache,
     reindex,
     show,
+    tables,
+    query,
     status,
     drop,
     init,

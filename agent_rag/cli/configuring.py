@@ -31,6 +31,7 @@ sources = ["."]                            # what ingest and sync take: folders,
 # overlap = 100
 # include = ["*.md"]
 # exclude = ["drafts/"]
+# tables = false                           # keep no tables for agent-rag query; or a folder, for stores on a server
 # ocr = "eng"                              # {scans}
 # score_threshold = 0.3
 

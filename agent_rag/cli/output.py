@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..knowledge.reindexing import KeywordReindex
     from ..stores.copy import CopyReport
     from ..stores.sqlite.maintenance import CheckReport, CompactReport
+    from ..tables.query import TableAnswer
     from .ask import Answer
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -107,6 +108,22 @@ def show_documents(documents: Sequence[DocumentSummary], *, as_json: bool) -> No
         table.add_row(*map(plain_text, row))
     console = console_of()
     console.print(table if documents else "no documents")
+
+
+def show_query(answer: TableAnswer) -> None:
+    """The rows of an answer as a table, then what to know of it and where it comes from."""
+    console = console_of()
+    table = Table()
+    for name in answer.columns:
+        table.add_column(plain_text(name))
+    for row in answer.rows:
+        table.add_row(*(plain_text("" if value is None else str(value)) for value in row))
+    console.print(table)
+    console.print(f"{len(answer.rows)} row(s)" + (", and there are more (--limit)" if answer.has_more else ""))
+    for note in answer.notes:
+        console.print(plain_text(f"note: {note}", style="dim"), soft_wrap=True)
+    for citation in answer.citations:
+        console.print(plain_text(f"source: {citation.label}"), soft_wrap=True)
 
 
 def show_chunks(chunks: Sequence[Chunk], *, as_json: bool) -> None:

@@ -78,6 +78,7 @@ def drop(
         if not yes and not typer.confirm(f"Delete {kb!r} with its {chunks:,} chunks?", err=True):
             stop("nothing was deleted", as_json)
         await base.vector_store.delete_collection(base.collection)
+        await base.drop_tables()
         console.show_dropped(kb, chunks, as_json=as_json)
 
     run(work, kb, config, store, as_json)

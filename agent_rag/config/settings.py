@@ -75,6 +75,9 @@ class KnowledgeBaseSettings(Table):
     """Further arguments of `TesseractOCR`: min_confidence, timeout_s."""
     parser_options: Options = Field(default_factory=dict)
     """Given to each parser that takes them, such as ``include_comments`` and ``password``."""
+    tables: bool | str = True
+    """Keep the tables of documents for SQL: in a folder beside the store's file, or in this one, relative to the
+    configuration file. Of a store on a server only in a folder that is named."""
     ingest: IngestSettings = Field(default_factory=IngestSettings)
     """How `ingest` and `sync` work."""
     search: SearchSettings = Field(default_factory=SearchSettings)
@@ -135,12 +138,18 @@ def load_settings(path: str | Path | None = None) -> Settings:
             raise ConfigurationError(f"configuration file {file} does not exist")
         return Settings()
     try:
-        return Settings.model_validate({**tomllib.loads(file.read_text("utf-8")), "folder": file.parent, "file": file})
+        settings = Settings.model_validate(
+            {**tomllib.loads(file.read_text("utf-8")), "folder": file.parent, "file": file}
+        )
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file} is not valid TOML: {error}") from error
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise ConfigurationError(f"{file}: {problems}") from error
+    for base in settings.knowledge_bases.values():
+        if isinstance(base.tables, str):
+            base.tables = os.path.normpath(file.parent / base.tables)
+    return settings
 
 
 def store_uri(settings: KnowledgeBaseSettings, folder: Path | None = None) -> str:
@@ -203,5 +212,13 @@ def knowledge_base_from(
         keyword_grams=settings.search.keyword_grams,
         candidates=settings.search.candidates,
         limits=settings.limits,
-        **options,
+        **{"tables": tables_folder(settings, store), **options},
     )
+
+
+def tables_folder(settings: KnowledgeBaseSettings, store: VectorStoreBase) -> Path | None:
+    """Where the tables of documents are kept: beside the store's file, or where the settings say; None: nowhere."""
+    if isinstance(settings.tables, str):
+        return Path(settings.tables)
+    path = getattr(store, "path", None)
+    return path.with_suffix(".tables") if settings.tables and isinstance(path, Path) else None

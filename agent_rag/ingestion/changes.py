@@ -39,6 +39,7 @@ class ChangeCheck:
 
     Args:
         chunker_name, model, transforms: Fingerprints of what the run uses; the chunker's by task.
+        tables: Version of what reads typed tables; empty where none are kept.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class ChangeCheck:
         chunker_name: Callable[[Task], str],
         model: str,
         transforms: str,
+        tables: str = "",
     ) -> None:
         self._options = options
         self._parser_for = parser_for
         self._chunker_name = chunker_name
         self._model = model
         self._transforms = transforms
+        self._tables = tables
         self._pipelines: dict[str, Pipeline | None] = {}
         self._parsers: dict[str, bool] = {}
         self._same_settings: dict[tuple[str, str], bool] = {}
@@ -70,7 +73,7 @@ class ChangeCheck:
             return False
         settings = (task.listed.name, state.pipeline)
         if settings not in self._same_settings:
-            self._same_settings[settings] = stored == self._pipeline(task, stored.parser)
+            self._same_settings[settings] = stored.serves(self._pipeline(task, stored.parser))
         return self._same_settings[settings] and self._still_parsed_by(stored.parser, task.item)
 
     def over_size(self, task: Task) -> str | None:
@@ -97,7 +100,10 @@ class ChangeCheck:
     def is_unchanged(self, task: Task, look: Look) -> bool:
         """Whether content and settings are those of what is stored, or of what was refused."""
         state = None if task.known is None else task.known.state
-        if state is None or self._options.force or look.pipeline != self._pipeline_of(state):
+        if state is None or self._options.force:
+            return False
+        stored = self._pipeline_of(state)
+        if stored is None or not stored.serves(look.pipeline):
             return False
         return look.digest in (state.digest, state.refused)
 
@@ -118,6 +124,7 @@ class ChangeCheck:
             model=self._model,
             metadata=metadata_digest(task.item, task.also),
             transforms=self._transforms,
+            tables=self._tables,
         )
 
     def _pipeline_of(self, state: FileState) -> Pipeline | None:

@@ -36,6 +36,7 @@ from ..knowledge.document import Document
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..knowledge.updating import DocumentChange
 from ..parsers import ParserPool
+from ..tables.model import Table
 from .changes import ChangeCheck, Look, is_text
 from .embedding import BatchEmbedder, Budget, Vector
 from .identity import Task
@@ -63,6 +64,7 @@ _BATCH_CHUNKS = 512
 _BATCH_DOCUMENTS = 64
 _BETWEEN_BYTES = 32 * 1024 * 1024
 _CHUNK_BYTES = 4096
+_CELL_BYTES = 100
 # Documents that are ready wait so long for more, so that many small ones are one transaction.
 _LINGER_S = 0.05
 
@@ -79,6 +81,7 @@ class _Ready:
     outcome: Outcome
     cause: str | None
     cost: int
+    tables: list[Table] = field(default_factory=list)
     vectors: Mapping[str, Vector] = field(default_factory=dict)
 
 
@@ -240,7 +243,15 @@ class Flow:
         file = look.item.path if look.item.path is not None else look.item.data or b""
         look = self._looks[task] = replace(look, item=item)  # the content is not kept
         with span("read", bytes=item.size or len(item.data or b""), parser=type(look.parser).__name__) as told:
-            read = await read_file(self._pool, look.parser, chunker, file, item.filename, self._transforms)
+            read = await read_file(
+                self._pool,
+                look.parser,
+                chunker,
+                file,
+                item.filename,
+                self._transforms,
+                with_tables=self.kb.keeps_tables,
+            )
             told.set_attribute("chunks", len(read.chunks))
         if len(read.chunks) > self.options.max_chunks:
             over = (
@@ -256,10 +267,21 @@ class Flow:
         for chunk in read.chunks:
             chunk.title = chunk.title or title
             characters += len(chunk.text)
-        cost = len(read.chunks) * _CHUNK_BYTES + 2 * characters
+        cells = sum(table.row_count * len(table.columns) for table in read.tables)
+        cost = len(read.chunks) * _CHUNK_BYTES + 2 * characters + _CELL_BYTES * cells
         await self._budget.take(cost)
         outcome: Outcome = "added" if task.is_new else "replaced"
-        return _Ready(task, look, read.chunks, title, list(read.warnings), outcome, self.check.cause(task, look), cost)
+        return _Ready(
+            task,
+            look,
+            read.chunks,
+            title,
+            list(read.warnings),
+            outcome,
+            self.check.cause(task, look),
+            cost,
+            read.tables,
+        )
 
     async def _request(self, inputs: list[EmbeddingInput]) -> Sequence[Vector]:
         with span("embed", inputs=len(inputs)):
@@ -367,6 +389,7 @@ class Flow:
             uri=task.item.uri,
             source=task.item.filename,
             state=state.dump(),
+            tables=ready.tables,
         )
 
     def _state(self, task: Task, before: FileState, **changes: str) -> FileState:

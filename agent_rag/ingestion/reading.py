@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,14 @@ from ..chunkers import ChunkerBase
 from ..documents import Chunk, Section
 from ..errors import AgentRAGError, ChunkError
 from ..parsers import ParserBase, ParserPool
+from ..tables.extract import extract_tables
+from ..tables.model import Table
 from .transforms import TransformBase
+
+logger = logging.getLogger("agent_rag")
+
+_MAX_CELLS = 2_000_000
+"""Of one document's tables: they are in memory at once, at about 100 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +30,7 @@ class ReadFile:
     title: str | None
     warnings: list[str]
     """What could not be read."""
+    tables: list[Table] = field(default_factory=list)
 
 
 async def read_file(
@@ -31,17 +40,25 @@ async def read_file(
     file: bytes | str | Path,
     filename: str,
     transforms: Sequence[TransformBase] = (),
+    *,
+    with_tables: bool = False,
 ) -> ReadFile:
     """Parse, transform and chunk a file in a worker of `pool`; a chunker that cannot travel to it works here.
 
     Raises: ParseError, ChunkError: and their subclasses, among them ParserCrashedError and ParseTimeoutError for both
         steps; FileNotFoundError.
     """
-    return await pool.parse_then(parser, file, filename, partial(_cut, chunker, filename, tuple(transforms)))
+    return await pool.parse_then(
+        parser, file, filename, partial(_cut, chunker, filename, tuple(transforms), with_tables)
+    )
 
 
 async def _cut(
-    chunker: ChunkerBase, filename: str, transforms: Sequence[TransformBase], sections: list[Section]
+    chunker: ChunkerBase,
+    filename: str,
+    transforms: Sequence[TransformBase],
+    with_tables: bool,
+    sections: list[Section],
 ) -> ReadFile:
     try:
         for transform in transforms:
@@ -57,7 +74,20 @@ async def _cut(
         reason = f"{type(error).__name__}: {error}"
         raise ChunkError(f"{filename}: {type(chunker).__name__} failed: {reason}") from error
     _check_chunks(chunks, filename)
-    return ReadFile(chunks, _title(sections), _warnings(sections))
+    tables, said = _tables(sections, filename) if with_tables else ([], [])
+    return ReadFile(chunks, _title(sections), [*_warnings(sections), *said], tables)
+
+
+def _tables(sections: list[Section], filename: str) -> tuple[list[Table], list[str]]:
+    """The typed tables, and what is to be said of them. A fault in them does not cost the document."""
+    try:
+        tables = extract_tables(sections)
+    except Exception as error:
+        logger.exception("%s: its tables", filename)
+        return [], [f"its tables could not be read ({type(error).__name__}: {error}); its text is here"]
+    if (cells := sum(table.row_count * len(table.columns) for table in tables)) > _MAX_CELLS:
+        return [], [f"its tables have {cells:,} cells, over {_MAX_CELLS:,}, and cannot be queried; its text is here"]
+    return tables, []
 
 
 def _check_chunks(chunks: list[Chunk], filename: str) -> None:

@@ -15,6 +15,7 @@ from ..knowledge.knowledge_base import KnowledgeBase
 from ..knowledge.updating import DocumentChange
 from ..parsers import ParserBase, ParserPool, parser_for
 from ..sources import Listing, SourceBase, SourceItem
+from ..tables.extract import VERSION as TABLES_VERSION
 from .changes import ChangeCheck, digest_of, fingerprint_of
 from .flow import Flow
 from .identity import Listed, Plan, Task, make_plan
@@ -69,6 +70,8 @@ class IngestRun:
         for name in self.report.sources:
             await self._remove_gone(name, plan)
             await self.progress.finish(name)
+        if not self.options.dry_run:
+            await self.kb.sweep_tables()
         return self.report
 
     async def run_one(self, plan: Plan) -> None:
@@ -86,6 +89,7 @@ class IngestRun:
             lambda task: self._chunkers[task.listed.name][0].fingerprint,
             fingerprint_of(self.kb.embedding_model) if self.kb.embedding_model is not None else "",
             fingerprint_of_all(self._transforms),
+            TABLES_VERSION if self.kb.keeps_tables else "",
         )
         reuse = Reuse(self.kb, plan)
         return Flow(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
 from ..sources import SourceItem
@@ -67,6 +67,8 @@ class Pipeline:
     metadata: str
     """Hash of the metadata that its source gives it; empty for none."""
     transforms: str = ""
+    tables: str = ""
+    """Version of what reads typed tables; empty where none are kept."""
     version: int = PIPELINE_VERSION
 
     def dump(self) -> str:
@@ -79,6 +81,10 @@ class Pipeline:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
             return None
+
+    def serves(self, wanted: Pipeline) -> bool:
+        """Whether a document that was made with this need not be made anew; tables that nobody asks for do no harm."""
+        return self == (wanted if wanted.tables else replace(wanted, tables=self.tables))
 
     def differences(self, newer: Pipeline) -> list[str]:
         """What is not as it was, for a report."""

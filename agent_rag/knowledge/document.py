@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from ..documents import Chunk
+from ..tables.model import Table
 
 
 class Document(BaseModel):
@@ -21,6 +22,8 @@ class Document(BaseModel):
     """Default: the source of the first chunk."""
     state: dict[str, str] = Field(default_factory=dict)
     """Kept with the document for ingestion; see DocumentSummary.state."""
+    tables: list[Table] = Field(default_factory=list, repr=False)
+    """Its typed tables, for a KnowledgeBase with `tables`; others leave them out."""
 
 
 class WriteReport(BaseModel):

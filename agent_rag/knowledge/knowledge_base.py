@@ -42,6 +42,10 @@ from ..retrieval.runs import DocumentText
 from ..stores.base import RetrieveRequest, VectorStoreBase
 from ..stores.native import NativeStoreBase
 from ..stores.seven import SevenMethodAdapter
+from ..tables.catalog import CatalogTable
+from ..tables.describe import described
+from ..tables.folder import TableFolder
+from ..tables.query import QueryLimits, TableAnswer
 from .collection import Collection
 from .document import Document, WriteReport
 from .embedder import Embedder
@@ -51,6 +55,7 @@ from .keyword_fields import KeywordFields, first_chunk
 from .outline import DocumentOutline, outline_of, select
 from .reindexing import KeywordReindex, reindex_keywords
 from .search import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
+from .tables import DocumentTables, tables_of, with_tables_of
 from .updating import DocumentChange, batches, changed, check_change
 from .writing import check_chunks, check_documents, prepare, reject_duplicates, summary_of
 
@@ -81,6 +86,7 @@ class KnowledgeBase:
         candidates: int = 100,
         limits: Limits | None = None,
         on_event: EventCallback | None = None,
+        tables: TableFolder | str | Path | None = None,
     ) -> None:
         """
         Args:
@@ -103,6 +109,8 @@ class KnowledgeBase:
             candidates: Length of each list that is fused.
             on_event: Called with `DocumentsReplaced`, `DocumentsDeleted` and `MetadataUpdated` after the store
                 acknowledged, and with `DocumentsRefused` when a write failed.
+            tables: Folder where the typed tables of documents are kept, for `query_tables`: of this store alone, since
+                it is in step with it. None: documents have no tables.
 
         Raises: ConfigurationError: an option is out of range. LimitExceededError: the vectors are over
             ``limits.dimensions``.
@@ -149,6 +157,7 @@ class KnowledgeBase:
         )
         self._stored = Collection(self._store, collection, self._embedder, owner=name)
         self._keyword_fields = KeywordFields(self._store, collection, keyword_grams)
+        self._tables = tables_of(tables, collection)
 
     def __repr__(self) -> str:
         return f"KnowledgeBase({self.name!r}, collection={self.collection!r})"
@@ -276,6 +285,10 @@ class KnowledgeBase:
             chunk.analysis = analysis
         vectors = await self._embedder.vectors(chunks, known_vectors, report)
         key = scope_key(scope)
+        replaced: list[DocumentSummary] = []
+        if self._tables is not None:
+            replaced = await self._summaries([document.document_id for document in prepared])
+            prepared = await self._tables.kept(prepared, key)
         records: list[VectorRecord] = []
         for document in prepared:
             for chunk in document.chunks:
@@ -294,6 +307,8 @@ class KnowledgeBase:
             report.replaced_chunks += await self._stored.replace(kept, records, key)
         if removed := sorted(set(empty) - {summary.document_id for summary in kept}):
             report.replaced_chunks += await self._store.delete_documents(self.collection, removed, as_filter(scope))
+        if self._tables is not None:
+            await self._tables.forget(replaced)
         report.chunk_count = len(records)
         written = tuple(document.document_id for document in prepared if document.chunks)
         return report, written, gone
@@ -317,7 +332,7 @@ class KnowledgeBase:
         _check_list("document_ids", document_ids)
         reject_duplicates(document_ids)
         scope = as_filter(self.metadata_filter)
-        there = await self.chunk_counts(document_ids)
+        listed = await self._summaries(document_ids)
         try:
             removed = await self._stored.if_there(
                 0, lambda: self._store.delete_documents(self.collection, document_ids, scope)
@@ -325,7 +340,10 @@ class KnowledgeBase:
         except Exception as error:
             await self._refused(document_ids, error, trigger)
             raise
-        await self._deleted(list(there), chunk_count=removed, trigger=trigger)
+        if self._tables is not None:
+            await self._tables.forget(listed)
+        there = [summary.document_id for summary in listed if summary.chunk_count]
+        await self._deleted(there, chunk_count=removed, trigger=trigger)
         return removed
 
     async def delete_by_filter(self, filter: FilterLike, *, trigger: Trigger = "user") -> list[str]:
@@ -340,6 +358,8 @@ class KnowledgeBase:
             [], lambda: self._store.delete_by_filter(self.collection, scoped)
         )
         gone = set(document_ids)
+        if self._tables is not None:
+            await self._tables.forget([item for item in listed if item.document_id in gone])
         count = sum(item.chunk_count for item in listed if item.document_id in gone)
         await self._deleted(document_ids, chunk_count=count, trigger=trigger)
         return document_ids
@@ -390,6 +410,7 @@ class KnowledgeBase:
             return await self._records(summary.document_id, offset=0, limit=limit, vectors=True)
 
         wanted = [summary for summary in summaries if summary.document_id in changes]
+        changes = {summary.document_id: _with_its_tables(changes[summary.document_id], summary) for summary in wanted}
         key = scope_key(self.metadata_filter)
         async for batch in batches(wanted, read):
             pairs = [changed(summary, records, changes[summary.document_id]) for summary, records in batch]
@@ -661,6 +682,73 @@ class KnowledgeBase:
             known.update((self._embedder.key_of(record.chunk), record.vector) for record in records if record.vector)
         return known
 
+    # --- tables ---
+
+    @property
+    def keeps_tables(self) -> bool:
+        """Whether documents keep typed tables here: it was made with `tables`."""
+        return self._tables is not None
+
+    async def list_tables(self, question: str | None = None, *, filter: FilterLike | None = None) -> list[CatalogTable]:
+        """The typed tables of the documents of this scope, those first that fit `question`.
+
+        Args:
+            filter: On the document's metadata.
+
+        Raises: ConfigurationError: it keeps no tables. StoreDamagedError.
+        """
+        catalog, _ = await self._with_tables().catalog(lambda: self.list_documents(filter=filter))
+        return catalog.ranked(question)
+
+    async def describe_tables(
+        self, question: str | None = None, *, filter: FilterLike | None = None, characters: int = 8_000
+    ) -> str:
+        """Tables with their columns, types, examples and places, as text for whoever writes the SQL.
+
+        Args:
+            question: Those that fit it stand first.
+            filter: On the document's metadata.
+            characters: Length of the text, about; what does not fit is named.
+
+        Raises: as `list_tables`.
+        """
+        catalog, missing = await self._with_tables().catalog(lambda: self.list_documents(filter=filter))
+        return described(catalog.ranked(question), characters=characters, missing=missing)
+
+    async def query_tables(
+        self, sql: str, *, filter: FilterLike | None = None, limits: QueryLimits | None = None
+    ) -> TableAnswer:
+        """Answer one SELECT, in SQLite's language, over the tables of the documents of this scope, and no others.
+
+        Args:
+            filter: On the document's metadata: tables of other documents do not exist for the query.
+            limits: Of rows, time and size.
+
+        Raises: TableQueryError: it is no SELECT, names what is not there, or takes too long; the message says what is
+            nearest. ConfigurationError: no tables are kept. StoreDamagedError.
+        """
+        return await self._with_tables().answer(
+            sql, lambda: self.list_documents(filter=filter), limits or QueryLimits()
+        )
+
+    async def sweep_tables(self) -> int:
+        """Delete the files of tables that a crash left behind, which no document names. Returns how many."""
+        if self._tables is None:
+            return 0
+        return await self._tables.sweep(await self.list_documents(remembered=True), scope_key(self.metadata_filter))
+
+    async def drop_tables(self) -> None:
+        """Delete the tables of the whole collection, of all scopes: for when it was dropped."""
+        if self._tables is not None:
+            await self._tables.drop()
+
+    def _with_tables(self) -> DocumentTables:
+        if self._tables is None:
+            raise ConfigurationError(
+                f"the knowledge base {self.name!r} keeps no tables; pass tables=FOLDER and ingest again"
+            )
+        return self._tables
+
     @property
     def embedder(self) -> Embedder:
         """The embedding model with its answers checked."""
@@ -707,11 +795,15 @@ class KnowledgeBase:
 
     async def chunk_counts(self, document_ids: Sequence[str]) -> dict[str, int]:
         """Document id -> number of chunks, of those that are there and have any."""
+        listed = await self._summaries(document_ids)
+        return {summary.document_id: summary.chunk_count for summary in listed if summary.chunk_count}
+
+    async def _summaries(self, document_ids: Sequence[str]) -> list[DocumentSummary]:
         scope = as_filter(self.metadata_filter)
         listed: list[DocumentSummary] = await self._stored.if_there(
             [], lambda: self._store.list_documents(self.collection, scope, document_ids=document_ids)
         )
-        return {summary.document_id: summary.chunk_count for summary in listed if summary.chunk_count}
+        return listed
 
     async def _deleted(self, document_ids: Sequence[str], *, chunk_count: int, trigger: Trigger) -> None:
         if document_ids:
@@ -728,6 +820,12 @@ class KnowledgeBase:
             trigger=trigger,
         )
         await emit(self._on_event, event)
+
+
+def _with_its_tables(change: DocumentChange, summary: DocumentSummary) -> DocumentChange:
+    if change.state is None:
+        return change
+    return change.model_copy(update={"state": with_tables_of(change.state, summary.state)})
 
 
 def _check_scope(scope: Mapping[str, Any], name: str) -> None:

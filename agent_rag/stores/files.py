@@ -6,11 +6,16 @@ import os
 from collections.abc import Collection
 
 _POSTGRES = {"PG_VERSION", "base", "pg_wal"}
+TABLES_MARK = "agent-rag-tables"
+"""A file in each folder of tables."""
 _BESIDE_SQLITE = ("-wal", "-shm", "-gate", "-seq", "-writer")
 
 
 def is_store_folder(folder: str, names: Collection[str]) -> bool:
-    """Whether `folder`, which holds `names`, is an embedded Qdrant store or the data of a PostgreSQL server."""
+    """Whether `folder`, which holds `names`, is an embedded Qdrant store, the data of a PostgreSQL server, or holds
+    typed tables (`agent_rag.tables`)."""
+    if TABLES_MARK in names:
+        return True
     if _POSTGRES.issubset(names):
         return True
     if "lock" not in names:

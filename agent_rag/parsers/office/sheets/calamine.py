@@ -14,7 +14,7 @@ from ....errors import EncryptedFileError
 from ... import sniff
 from .cells import moment_text, number_text
 from .error_cells import ErrorCells, error_cells, is_protected_xls
-from .grid import Area, Grid, Limits
+from .grid import Area, Grid, Limits, seems_number
 from .workbook import Sheet
 from .xlsx import clean_text
 
@@ -65,6 +65,11 @@ def _fill(grid: Grid, start: tuple[int, int], rows: Iterator[list[_Value]], erro
         in_row.setdefault(row, {})[column + 1] = text
     for row, values in enumerate(rows, start=start[0]):
         cells = {column: _text(value) for column, value in enumerate(values, start=start[1] + 1) if value != ""}
+        grid.number_texts.update(
+            column
+            for column, value in enumerate(values, start=start[1] + 1)
+            if isinstance(value, str) and seems_number(value.strip())
+        )
         while in_row and (earlier := next(iter(in_row))) < row:
             _add(grid, earlier, in_row.pop(earlier))
         _add(grid, row, cells | in_row.pop(row, {}))

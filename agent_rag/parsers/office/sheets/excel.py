@@ -201,7 +201,9 @@ class ExcelParser(FileParser):
         size = self.rows_per_section
         if size is None or len(table.rows) <= size + 1:
             text = self._table_text(table, table.rows)
-            return self._section(sheet, text, sheet.remarks, filename, {}, self._places(table, table.rows))
+            return _with_facts(
+                self._section(sheet, text, sheet.remarks, filename, {}, self._places(table, table.rows)), table
+            )
         sections: list[Section] = []
         for start in range(1, len(table.rows), size):
             group = table.group(start, start + size)
@@ -210,7 +212,7 @@ class ExcelParser(FileParser):
             numbers = f"{group[0].number}-{group[-1].number}"
             places = self._places(table, table.rows[:1], group, is_first=start == 1)
             sections += self._section(sheet, text, remarks, filename, {"rows": numbers}, places)
-        return sections
+        return _with_facts(sections, table)
 
     def _section(
         self,
@@ -262,6 +264,13 @@ class ExcelParser(FileParser):
             return json_rows(cells for rows in parts for cells in _cells_by_coordinate(rows))
         lines = (line for rows in parts for line in table.full_rows(rows, coordinates=coordinates))
         return markdown_table(lines, table.width) if self.table_format == "markdown" else json_rows(lines)
+
+
+def _with_facts(sections: list[Section], table: Table) -> list[Section]:
+    """The Sections of a sheet; the first says of its cells what the text does not."""
+    for section in sections[:1]:
+        section.cells = table.facts()
+    return sections
 
 
 def _left_out(hidden: list[str], comments: int) -> Iterator[str]:

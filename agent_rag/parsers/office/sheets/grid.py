@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
+from ....documents import CellFacts
 from ....errors import ParseLimitError
 
 _CELL = re.compile(r"\$?([A-Z]{1,3})\$?([0-9]{1,7})", re.I)
+_NUMBER_STARTS = frozenset("0123456789-+(.,'$€£¥₹")
 _MAX_MERGE_STEPS = 5_000_000
 
 
@@ -78,6 +80,8 @@ class Grid:
     _last: tuple[int, ...] = ()
     _tall: list[tuple[Area, str]] = field(default_factory=list)
     """Merged ranges of several rows and their values."""
+    number_texts: set[int] = field(default_factory=set)
+    """Columns that hold texts which look like numbers (`seems_number`)."""
 
     def add(self, number: int, columns: Sequence[int], texts: list[str]) -> None:
         """Add the next row; one without cells is ignored."""
@@ -131,7 +135,7 @@ class Grid:
 
     def table(self) -> Table:
         """The rectangle to write. Raises: ParseLimitError: it has more cells than the limit."""
-        table = Table(self.rows, _positions(sorted(self._columns)), self._tall)
+        table = Table(self.rows, _positions(sorted(self._columns)), self._tall, self.number_texts)
         self.limits.take_cells(len(self.rows) * table.width, self.sheet)
         return table
 
@@ -151,16 +155,26 @@ class Grid:
 class Table:
     """The filled rows of a sheet as full rows of a table."""
 
-    def __init__(self, rows: list[Row], positions: dict[int, int], tall: list[tuple[Area, str]]) -> None:
+    def __init__(
+        self, rows: list[Row], positions: dict[int, int], tall: list[tuple[Area, str]], number_texts: set[int]
+    ) -> None:
         self.rows = rows
         self._tall = tall
         self._positions = positions
+        self._number_texts = number_texts
         self.width = max(positions.values(), default=-1) + 1
 
     def group(self, start: int, end: int) -> list[Row]:
         """Rows for a part of their own: the first one carries the merged cells that began above it."""
         rows = self.rows[start:end]
         return [carried(row, self._tall) for row in rows[:1]] + rows[1:]
+
+    def facts(self) -> CellFacts | None:
+        """What its text does not say; None where there is no more."""
+        places = self._positions
+        merged = [(area.top, area.bottom, places[area.left]) for area, _ in self._tall if area.left in places]
+        texts = sorted(places[column] for column in self._number_texts if column in places)
+        return CellFacts(merged=merged, number_texts=texts) if merged or texts else None
 
     def full_rows(self, rows: Iterable[Row], *, coordinates: bool = False) -> Iterator[list[str]]:
         """Rows with all their cells; an empty one for each gap.
@@ -186,6 +200,11 @@ class Table:
                 yield 0
             previous = row.number
             yield row.number
+
+
+def seems_number(text: str) -> bool:
+    """Whether a text may be a number that a person wrote: it begins as one."""
+    return text[:1] in _NUMBER_STARTS or (text[:3].isupper() and any(map(str.isdecimal, text[3:6])))
 
 
 def carried(row: Row, tall: Iterable[tuple[Area, str]]) -> Row:

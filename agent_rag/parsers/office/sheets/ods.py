@@ -15,7 +15,7 @@ from ...blocks import Image, cell_text
 from ..odf import DUBLIN_CORE, OFFICE, STYLE, TABLE, TEXT, OpenDocument, TextReader, plain_lines
 from ..ooxml import Element, forget
 from .cells import number_text
-from .grid import Area, Grid, Limits, column_name
+from .grid import Area, Grid, Limits, column_name, seems_number
 from .workbook import Sheet
 
 _ROW, _SHEET, _STYLE = f"{TABLE}table-row", f"{TABLE}table", f"{STYLE}style"
@@ -116,6 +116,8 @@ class _SheetReader:
                 self._sheet.grid.limits.check_columns(column + repeats - 1, self._sheet.name)
                 columns += range(column, column + repeats)
                 texts += [text] * repeats
+                if cell.get(f"{OFFICE}value-type") == "string" and seems_number(text):
+                    self._sheet.grid.number_texts.update(range(column, column + repeats))
             column += repeats
         repeats = _count(row, "number-rows-repeated")
         for number in range(min(repeats, _MAX_REPEATED_ROWS) if columns else 0):

@@ -15,13 +15,14 @@ from ...tables import TableFormat
 from ..ooxml import Element, Package, R, S, decode_escapes, forget
 from .cells import DateFormats, DateKind, date_text, number_text
 from .extras import comments, drawings
-from .grid import Area, Grid, Limits, area, column_number
+from .grid import Area, Grid, Limits, area, column_number, seems_number
 from .workbook import Sheet
 
 logger = logging.getLogger(__name__)
 
 _ROW, _CELL, _VALUE, _FORMULA, _INLINE = (f"{S}{name}" for name in ("row", "c", "v", "f", "is"))
 _TEXT, _RUN, _ITEM, _MERGE, _LINK = (f"{S}{name}" for name in ("t", "r", "si", "mergeCell", "hyperlink"))
+_TEXT_TYPES = ("s", "str", "inlineStr")
 
 
 class XlsxReader:
@@ -128,6 +129,8 @@ class XlsxReader:
             if text:
                 columns.append(column)
                 texts.append(text)
+                if cell.get("t") in _TEXT_TYPES and seems_number(text):
+                    grid.number_texts.add(column)
         number = row.get("r", "")
         grid.add(int(number) if number.isdecimal() else grid.rows[-1].number + 1 if grid.rows else 1, columns, texts)
 
