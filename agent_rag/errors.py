@@ -42,6 +42,8 @@ Each class also inherits the builtin a caller would guess, so ``except ValueErro
 what happened, with which values, and what to do.
 """
 
+from __future__ import annotations
+
 import re
 
 __all__ = [
@@ -85,6 +87,16 @@ __all__ = [
 
 class AgentRAGError(Exception):
     """Root of all errors of this package."""
+
+    @property
+    def page(self) -> str:
+        """Where the documentation says what to do: ``docs/errors.md#storelockederror``."""
+        return f"docs/errors.md#{self._documented().__name__.lower()}"
+
+    @classmethod
+    def _documented(cls) -> type[AgentRAGError]:
+        """This class, or the nearest base that is part of this module."""
+        return next(kind for kind in cls.__mro__ if kind.__module__ == __name__ and kind.__name__ in __all__)
 
 
 class ConfigurationError(AgentRAGError, ValueError):
@@ -227,7 +239,8 @@ _NAME = r"api[-_]?key|access[-_]?token|token|password|passwd|secret"
 _SECRETS = (
     (re.compile(r"(?<=://)[^/\s@]+(?=@)"), "***"),
     (re.compile(r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|apikey)?\s*)[^\s\"',;]+"), r"\1***"),
-    (re.compile(rf"(?i)\b((?:{_NAME})[\"']?\s*[:=]\s*[\"']?)[^\s\"',;&]+"), r"\1***"),
+    # What is left as it is: advice such as ``PDFParser(password=...)``.
+    (re.compile(rf"(?i)\b((?:{_NAME})[\"']?\s*[:=]\s*[\"']?)(?!\.\.\.(?:[\s)\],;]|$))[^\s\"',;&]+"), r"\1***"),
     (re.compile(r"(?i)\bbearer\s+[\w.~+/=-]{8,}"), "Bearer ***"),
     (re.compile(r"\b(?:sk|pk|rk|ghp|xox[bp])[-_][\w-]{8,}"), "***"),
 )

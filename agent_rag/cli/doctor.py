@@ -19,7 +19,7 @@ from ..config.settings import Settings, open_store
 from ..errors import AgentRAGError, redact
 from .ask import missing_for_chat
 
-_FOR_DEVELOPERS = ("test", "adapter-test", "bench")
+_FOR_DEVELOPERS = ("test", "adapter-test", "bench", "docs")
 
 
 class Finding(BaseModel):

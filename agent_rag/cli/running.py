@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -193,7 +193,8 @@ def guarded(work: Callable[[], Awaitable[None]], as_json: bool) -> None:
     except (AgentRAGError, FileNotFoundError) as error:
         told = "; ".join([str(error), *getattr(error, "__notes__", [])])
         code = next((code for kinds, code in _CODES if isinstance(error, kinds)), FAILED)
-        stop(with_keys(redact(told)), as_json, code=code)
+        about = {"kind": type(error).__name__, "page": error.page} if isinstance(error, AgentRAGError) else {}
+        stop(with_keys(redact(told)), as_json, code=code, about=about)
 
 
 def first_given(*values: T | None) -> T | None:
@@ -201,8 +202,9 @@ def first_given(*values: T | None) -> T | None:
     return next((value for value in values if value is not None), None)
 
 
-def stop(message: str, as_json: bool, *, code: int = USAGE) -> NoReturn:
+def stop(message: str, as_json: bool, *, code: int = USAGE, about: Mapping[str, str] | None = None) -> NoReturn:
+    """Say what went wrong and end with `code`; `about` is added to what programs get."""
     if as_json:
-        typer.echo(json.dumps({"error": message}, ensure_ascii=False))
+        typer.echo(json.dumps({"error": message, **(about or {})}, ensure_ascii=False))
     typer.echo(f"agent-rag: {message}", err=True)
     raise typer.Exit(code)
