@@ -1,8 +1,8 @@
 """Uploads of many tenants beside searches: one `ingest()` for each upload, and one `Ingestor` for the service.
 
-`scripts/bench uploads [UPLOADS]`, default 400, over 20 tenants in one SQLite file, eight uploads at a time, each followed
-by a search of its tenant. `ingest()` is measured on a tenth of them, since each costs the same or more as the collection
-grows.
+`scripts/bench uploads [UPLOADS]`, default 400, over 20 tenants in one SQLite file, eight uploads at a time, each
+followed by a search of its tenant. `ingest()` is measured on a tenth of them, since each costs the same or more as the
+collection grows.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from _common import write_result
+
 from agent_rag import KnowledgeBase, LocalEmbeddingModel, SQLiteStore, ingest
 from agent_rag.ingestion import Ingestor
 from agent_rag.sources import SourceDocument
-
-from _common import write_result
 
 TENANTS, AT_ONCE = 20, 8
 MODEL = LocalEmbeddingModel()

@@ -1,4 +1,6 @@
-"""A service with uploads and questions of many tenants: `uvicorn fastapi_service:app` (needs fastapi, python-multipart).
+"""A service with uploads and questions of many tenants (needs fastapi and python-multipart).
+
+`uvicorn fastapi_service:app` starts it.
 
 The token stands for whatever tells you who is asking; here it is the tenant's name.
 """

@@ -16,6 +16,13 @@ from _reference import PACKAGE, exported, module_name  # noqa: E402
 
 BESIDE = {"SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}
 _LINK = re.compile(rf"\]\((?:\.\./)+({'|'.join(map(re.escape, BESIDE))})(#[^)]*)?\)")
+_API = """# `{name}`
+
+::: {name}
+    options:
+      show_root_heading: false
+      show_root_toc_entry: false
+"""
 _MODULE = re.compile(r"^## `(agent_rag[\w.]*)`$", re.MULTILINE)
 
 
@@ -32,8 +39,7 @@ def public_modules() -> list[str]:
 def on_files(files: Files, config: Any) -> Files:
     """Add a page for each public module, and the files beside docs/."""
     for name in public_modules():
-        page = f"# `{name}`\n\n::: {name}\n    options:\n      show_root_heading: false\n      show_root_toc_entry: false\n"
-        files.append(File.generated(config, f"api/{name}.md", content=page))
+        files.append(File.generated(config, f"api/{name}.md", content=_API.format(name=name)))
     for beside, page in BESIDE.items():
         files.append(File.generated(config, page, content=(ROOT / beside).read_text("utf-8")))
     return files

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import agent_rag
+import agent_rag.errors
 from tests.shared import ROOT
 
 _BLOCK = re.compile(r"(<!-- not run: [^\n]+ -->\n)?```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -130,3 +131,24 @@ def test_every_name_of_a_seed_is_mapped(system: str) -> None:
     missing = sorted(name for name in set(re.findall(pattern, seed)) - others if not re.search(rf"\b{name}\b", page))
 
     assert missing == []
+
+
+def test_every_error_has_its_place_on_the_page() -> None:
+    """`error.page` leads to a heading, also for errors of other packages below ours."""
+    headings = anchors(ROOT / "docs/errors.md")
+
+    for name in agent_rag.errors.__all__:
+        kind = getattr(agent_rag.errors, name)
+        if isinstance(kind, type):
+            file, _, anchor = kind("x").page.partition("#")
+            assert (ROOT / file).exists()
+            assert anchor in headings, name
+    assert type("Mine", (agent_rag.errors.ParseError,), {})("x").page == "docs/errors.md#parseerror"
+
+
+def test_every_page_is_in_the_site() -> None:
+    """The navigation names each page of docs/; `scripts/docs site` checks the rest."""
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
+
+    for page in PAGES[1:]:
+        assert page.relative_to(ROOT / "docs").as_posix() in navigation, page.name
