@@ -1,7 +1,7 @@
 """Search, filter, delete and list at 10k and 100k chunks of 256 dimensions, side by side in one process.
 
 Exact numpy, AgentScope's ``QdrantStore(":memory:")``, LangChain's ``InMemoryVectorStore`` and this package's
-``QdrantStore(path=...)``, on the same vectors and texts. Each figure is the median of interleaved repeats.
+default, ``SQLiteStore(path)``, on the same vectors and texts. Each figure is the median of interleaved repeats.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from agent_rag.documents import Chunk, VectorRecord
 from agent_rag.retrieval.fusion import convex_combination
 from agent_rag.stores.base import RetrieveRequest, Scored
-from agent_rag.stores.qdrant import QdrantStore
+from agent_rag.stores.sqlite import SQLiteStore
 
 DIMENSIONS, PER_DOCUMENT, WORDS, TOP_K = 256, 10, 110, 10
 COLLECTION = "bench"
@@ -159,9 +159,9 @@ class LangChain:
 
 
 class Ours:
-    """QdrantStore(path=...), as a KnowledgeBase calls it."""
+    """The default store, as a KnowledgeBase calls it."""
 
-    def __init__(self, store: QdrantStore) -> None:
+    def __init__(self, store: SQLiteStore) -> None:
         self.store = store
 
     async def fill(self, corpus: Corpus) -> None:
@@ -233,7 +233,7 @@ async def bench(size: int, repeats: int, folder: str) -> dict[str, Any]:
     corpus = Corpus(size)
     many, few = (20, 5) if size <= 10_000 else (10, 2)
     floor, langchain, agentscope = NumpyExact(corpus), LangChain(corpus), AgentScope()
-    async with QdrantStore(path=folder) as store:
+    async with SQLiteStore(f"{folder}/store.db") as store:
         ours = Ours(store)
         inserted = {}
         for name, system in (("agentscope", agentscope), ("agent_rag", ours)):
@@ -297,7 +297,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             sizes[str(size)] = asyncio.run(bench(size, options.repeats, folder))
         print({name: value for name, value in sizes[str(size)].items() if name != "bars"})
-    packages = ("agentscope", "langchain-core", "qdrant-client", "qdrant-edge-py", "numpy")
+    packages = ("agentscope", "langchain-core", "qdrant-client", "numpy")
     write_result("search", {"unit": "milliseconds per call", "sizes": sizes}, packages=packages)
 
 
