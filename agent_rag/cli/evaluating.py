@@ -57,6 +57,18 @@ def evaluate(
     tune: Annotated[
         bool, typer.Option("--tune", help="Propose settings on half of the questions and prove them on the rest.")
     ] = False,
+    answers: Annotated[
+        bool,
+        typer.Option(
+            "--answers", help="Have the questions answered by the language model, and judge the answers (RAGAS)."
+        ),
+    ] = False,
+    preset: Annotated[
+        str | None, typer.Option("--preset", help="With --answers: trpc, the settings of its published comparison.")
+    ] = None,
+    judge: Annotated[
+        str | None, typer.Option("--judge", help="With --answers: another model as the judge, at the same address.")
+    ] = None,
     sizes: Annotated[
         list[int] | None,
         typer.Option("--chunk-size", min=50, help="With --tune: also try this chunk size; may be repeated."),
@@ -71,8 +83,14 @@ def evaluate(
     """
     if split not in ("train", "test", "all"):
         stop(f"--split is {split!r}; use train, test or all", as_json)
-    if make and (tune or compare):
-        stop("--make writes questions, --tune and --with read them; review them in between", as_json)
+    if sum((bool(make), tune, answers)) > 1 or (make and compare):
+        stop("--make writes questions; --tune, --answers and --with read them: one after the other", as_json)
+    if (preset or judge) and not answers:
+        stop("--preset and --judge are for --answers", as_json)
+    if preset not in (None, "trpc"):
+        stop(f"--preset is {preset!r}; there is trpc", as_json)
+    if answers and html:
+        stop("--html is for figures of the search; leave it out with --answers, or take --json", as_json)
     if (sizes and not tune) or (offline and not make):
         stop("--chunk-size is for --tune, --offline for --make", as_json)
     if tune and (compare or html or split != "all"):
@@ -88,6 +106,9 @@ def evaluate(
             await _make(base, known, questions, make, offline=offline, as_json=as_json)
             return
         asked, left_out = _read(questions, split, as_json)
+        if answers:
+            await _answers(base, settings, known, asked, corpus, compare or (), preset, judge, as_json=as_json)
+            return
         if tune:
             await _tune(base, settings, known, asked, corpus, sizes or (), as_json=as_json)
             return
@@ -175,6 +196,34 @@ async def _tune(
     console.show_table(_table(report.tried, differences=False), [*lines, report.conclusion()])
     if report.proven:
         typer.echo("\n".join(["", "For agent-rag.toml:", *_entries(base.name, report.proposal)]))
+
+
+async def _answers(
+    base: KnowledgeBase,
+    settings: KnowledgeBaseSettings,
+    known: Settings,
+    asked: Sequence[Question],
+    corpus: Sequence[Path] | None,
+    compare: Sequence[str],
+    preset: str | None,
+    judge: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    from ..evaluation.answering import TRPC
+    from . import answering
+
+    if len(compare) + bool(preset) > 1:
+        stop("--answers takes one configuration: one --with, or --preset", as_json)
+    way = TRPC if preset else _ways(settings, known, compare)[-1]
+    if way.reranker is not None:
+        stop("--answers takes no reranker", as_json)
+    report = await answering.judge_answers(
+        base, known, asked, way, judge=judge, corpus=corpus, ingest_options=_reading(settings), quiet=as_json
+    )
+    answering.show_answers(report, as_json=as_json)
+    if not report.metrics:
+        raise typer.Exit(1)
 
 
 def _entries(name: str, proposal: Mapping[str, object]) -> list[str]:

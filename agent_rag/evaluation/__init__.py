@@ -6,17 +6,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .answering import TRPC, AnsweredQuestion, AnswerReport, RecordingBase, answer_questions
     from .bootstrap import Difference, paired_differences
     from .configurations import Configuration, configuration_from
     from .make import MadeQuestions, make_questions
     from .metrics import ndcg, recall, reciprocal_rank
     from .questions import Place, Question, read_questions, split_of, write_questions
+    from .ragas import score_answers
     from .report import ConfigurationResult, EvaluationReport
     from .review import read_reviewed, write_review
     from .run import evaluate
     from .tuning import TuneReport, tune
 
 _LAZY = {
+    "AnswerReport": "answering",
+    "AnsweredQuestion": "answering",
     "Configuration": "configurations",
     "ConfigurationResult": "report",
     "Difference": "bootstrap",
@@ -24,7 +28,10 @@ _LAZY = {
     "MadeQuestions": "make",
     "Place": "questions",
     "Question": "questions",
+    "RecordingBase": "answering",
+    "TRPC": "answering",
     "TuneReport": "tuning",
+    "answer_questions": "answering",
     "configuration_from": "configurations",
     "evaluate": "run",
     "make_questions": "make",
@@ -34,6 +41,7 @@ _LAZY = {
     "read_reviewed": "review",
     "recall": "metrics",
     "reciprocal_rank": "metrics",
+    "score_answers": "ragas",
     "split_of": "questions",
     "tune": "tuning",
     "write_questions": "questions",
@@ -41,6 +49,9 @@ _LAZY = {
 }
 
 __all__ = [
+    "TRPC",
+    "AnswerReport",
+    "AnsweredQuestion",
     "Configuration",
     "ConfigurationResult",
     "Difference",
@@ -48,7 +59,9 @@ __all__ = [
     "MadeQuestions",
     "Place",
     "Question",
+    "RecordingBase",
     "TuneReport",
+    "answer_questions",
     "configuration_from",
     "evaluate",
     "make_questions",
@@ -58,6 +71,7 @@ __all__ = [
     "read_reviewed",
     "recall",
     "reciprocal_rank",
+    "score_answers",
     "split_of",
     "tune",
     "write_questions",

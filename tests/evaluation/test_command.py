@@ -116,8 +116,22 @@ def test_tune_says_what_stands(folder: Path) -> None:
         ["--chunk-size", "600"],
         ["--tune", "--html", "x.html"],
         ["--tune", "--split", "test"],
+        ["--tune", "--answers"],
+        ["--preset", "trpc"],
+        ["--answers", "--preset", "best"],
+        ["--answers", "--html", "x.html"],
     ],
 )
 def test_options_that_do_not_go_together(folder: Path, arguments: list[str]) -> None:
     """They are refused with the exit code of wrong usage."""
     assert CliRunner().invoke(app, ["eval", "new.jsonl", *arguments]).exit_code == 2
+
+
+def test_answers_need_a_model_that_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is answered before it is clear that it can be judged."""
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+
+    result = CliRunner().invoke(app, ["eval", "q.jsonl", "--answers"])
+
+    assert (result.exit_code, "--answers needs a language model: set OPENAI_API_KEY" in result.stderr) == (2, True)
