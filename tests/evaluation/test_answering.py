@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from agent_rag import KnowledgeBase, MemoryStore, RAGMiddleware, TextSource, sync
-from agent_rag.cli.answering import answerer
+from agent_rag.cli.evaluating.answering import answerer
 from agent_rag.errors import ChatError, ConfigurationError
 from agent_rag.evaluation import TRPC, AnswerReport, Configuration, Question, RecordingBase, answer_questions
 from agent_rag.evaluation.answering import ScoredAnswer

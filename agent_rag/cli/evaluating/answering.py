@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.table import Table
 
-from ..chat import ChatModel, system, user
-from ..config.parts import chat_model_of
-from ..config.settings import Settings
-from ..errors import ConfigurationError
-from ..evaluation.answering import (
+from ...chat import ChatModel, system, user
+from ...config.parts import chat_model_of
+from ...config.settings import Settings
+from ...errors import ConfigurationError
+from ...evaluation.answering import (
     ANSWER_INSTRUCTIONS,
     TRPC_SEARCHES,
     Answerer,
@@ -19,17 +19,17 @@ from ..evaluation.answering import (
     RecordingBase,
     answer_questions,
 )
-from ..evaluation.configurations import Configuration
-from ..evaluation.indexing import Indexes
-from ..evaluation.questions import Question
-from ..evaluation.ragas import require_ragas, score_answers
-from ..ingestion.options import IngestOptions
-from ..knowledge.knowledge_base import KnowledgeBase
-from ..middleware import RAGMiddleware
-from ..middleware.loop import run_agent
-from . import output as console
-from .ask import missing_for_chat
-from .progress import progress
+from ...evaluation.configurations import Configuration
+from ...evaluation.indexing import Indexes
+from ...evaluation.questions import Question
+from ...evaluation.ragas import require_ragas, score_answers
+from ...ingestion.options import IngestOptions
+from ...knowledge.knowledge_base import KnowledgeBase
+from ...middleware import RAGMiddleware
+from ...middleware.loop import run_agent
+from .. import output as console
+from ..ask import missing_for_chat
+from ..progress import progress
 
 _ANSWERED_HITS = 5
 

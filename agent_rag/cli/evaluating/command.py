@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from ..config.settings import KnowledgeBaseSettings, Settings
-from ..errors import ConfigurationError
-from ..evaluation.questions import review_path
-from ..knowledge.knowledge_base import KnowledgeBase
-from . import output as console
-from .options import AsJSON, Base, Config, StoreURI
-from .progress import progress
-from .running import run_with_settings, stop
+from ...config.settings import KnowledgeBaseSettings, Settings
+from ...errors import ConfigurationError
+from ...evaluation.questions import review_path
+from ...knowledge.knowledge_base import KnowledgeBase
+from .. import output as console
+from ..options import AsJSON, Base, Config, StoreURI
+from ..progress import progress
+from ..running import run_with_settings, stop
 
 if TYPE_CHECKING:
-    from ..evaluation import Configuration, ConfigurationResult, EvaluationReport, Question
-    from ..ingestion.options import IngestOptions
+    from ...evaluation import Configuration, ConfigurationResult, EvaluationReport, Question
+    from ...ingestion.options import IngestOptions
 
 _CONFIGURED = "configured"
 """Name of the reranker of agent-rag.toml."""
@@ -116,7 +116,7 @@ def evaluate(
         if left_out:
             report.notes.append(f"{left_out} questions are left out by {review_path(questions)}")
         if html is not None:
-            from ..evaluation.page import write_page
+            from ...evaluation.page import write_page
 
             write_page(html, report)
         show_evaluation(report, as_json=as_json)
@@ -128,8 +128,8 @@ def evaluate(
 
 def _read(path: Path, split: str, as_json: bool) -> tuple[list[Question], int]:
     """The questions of a side, and how many of all the review leaves out."""
-    from ..evaluation import read_reviewed
-    from ..evaluation.questions import in_split
+    from ...evaluation import read_reviewed
+    from ...evaluation.questions import in_split
 
     questions, left_out = read_reviewed(path)
     asked = in_split(questions, split)  # type: ignore[arg-type]
@@ -139,9 +139,9 @@ def _read(path: Path, split: str, as_json: bool) -> tuple[list[Question], int]:
 
 
 async def _make(base: KnowledgeBase, known: Settings, path: Path, count: int, *, offline: bool, as_json: bool) -> None:
-    from ..config.parts import chat_model_of
-    from ..evaluation import make_questions, write_questions, write_review
-    from .ask import missing_for_chat
+    from ...config.parts import chat_model_of
+    from ...evaluation import make_questions, write_questions, write_review
+    from ..ask import missing_for_chat
 
     missing = "--offline" if offline else missing_for_chat(known)
     model = None if missing else chat_model_of(known.chat)
@@ -174,7 +174,7 @@ async def _tune(
     *,
     as_json: bool,
 ) -> None:
-    from ..evaluation import tune
+    from ...evaluation import tune
 
     (now,) = _ways(settings, known, ())
     with progress("questions", quiet=as_json) as on_question:
@@ -210,7 +210,7 @@ async def _answers(
     *,
     as_json: bool,
 ) -> None:
-    from ..evaluation.answering import TRPC
+    from ...evaluation.answering import TRPC
     from . import answering
 
     if len(compare) + bool(preset) > 1:
@@ -236,8 +236,8 @@ def _entries(name: str, proposal: Mapping[str, object]) -> list[str]:
 
 def _ways(settings: KnowledgeBaseSettings, known: Settings, compare: Sequence[str]) -> list[Configuration]:
     """The settings of agent-rag.toml, then each of `compare` over them."""
-    from ..config.parts import reranker_of
-    from ..evaluation import Configuration, configuration_from
+    from ...config.parts import reranker_of
+    from ...evaluation import Configuration, configuration_from
 
     now = Configuration(name="now", mode=settings.search.mode, score_threshold=settings.score_threshold)
     ways = [now]
@@ -262,7 +262,7 @@ async def _measured(
     *,
     quiet: bool,
 ) -> EvaluationReport:
-    from ..evaluation.run import evaluate as measure
+    from ...evaluation.run import evaluate as measure
 
     with progress("questions", quiet=quiet) as on_question:
         return await measure(
@@ -277,7 +277,7 @@ async def _measured(
 
 def _reading(settings: KnowledgeBaseSettings) -> IngestOptions:
     """How the documents of a knowledge base are read."""
-    from ..config.parts import chunker_of, parser_choice, run_options
+    from ...config.parts import chunker_of, parser_choice, run_options
 
     options = run_options(settings.ingest)
     return {**options, "chunker": chunker_of(settings), "parser_for": parser_choice(settings)}  # type: ignore[typeddict-item]
