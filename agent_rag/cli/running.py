@@ -31,6 +31,7 @@ from ..errors import (
     DimensionMismatchError,
     EmbeddingError,
     FilterError,
+    LimitExceededError,
     MissingExtraError,
     ModelMismatchError,
     QuestionError,
@@ -51,7 +52,7 @@ T = TypeVar("T")
 
 FAILED, USAGE, DOWN, REFUSED, INTERRUPTED = 1, 2, 3, 4, 130
 _CODES: list[tuple[tuple[type[BaseException], ...], int]] = [
-    ((ConfigurationError, FilterError, MissingExtraError, QuestionError), USAGE),
+    ((ConfigurationError, FilterError, LimitExceededError, MissingExtraError, QuestionError), USAGE),
     ((StoreUnavailableError, EmbeddingError, ChatError), DOWN),
     ((StoreLockedError, StoreReadOnlyError, ModelMismatchError, DimensionMismatchError), REFUSED),
 ]
