@@ -409,6 +409,42 @@ async def test_ask_marks_what_no_passage_says() -> None:
     assert given.unsupported[1].remark == "[9] stands for nothing"
 
 
+def test_find_counts_and_shows_lines(files: Path) -> None:
+    """Below each document its lines with their places; the total at the end, also where not all is shown."""
+    (files / "docs/log.md").write_text("# Log\n\nERR-1 seen.\n\nerr-2 and ERR-3 seen.\n")
+    run("ingest", "docs")
+
+    everything, first = run("find", "err-"), run("find", r"ERR-\d", "--regex", "--match-case", "-n", "1")
+    result = run_json("find", "err-", "--in", "log.md")
+    refused = run("find", "(", "--regex")
+
+    assert everything.stdout.splitlines()[0] == "log.md: 3"
+    assert "ERR-1 seen." in everything.stdout
+    assert everything.stdout.endswith("3 occurrences in 1 document\n")
+    assert first.stdout.splitlines()[-2:] == [
+        "... 1 more occurrences not shown; --limit shows more",
+        "2 occurrences in 1 document",
+    ]
+    assert (result["total"], len(result["matches"])) == (3, 3)
+    assert refused.exit_code != 0
+    assert "no regular expression" in refused.stderr
+
+
+def test_show_prints_parts_and_the_outline(files: Path) -> None:
+    """A heading or rows; what is not there is said."""
+    (files / "docs/guide.md").write_text("# Guide\n\n## Pay\n\nMoney.\n\n## Leave\n\nDays.\n")
+    run("ingest", "docs")
+
+    outline = run("show", "guide.md", "--outline").stdout.splitlines()
+    (leave,) = run_json("show", "guide.md", "--heading", "leave")
+
+    assert [line.strip() for line in outline[1:]] == ["Guide", "Pay", "Leave"]
+    assert "Days." in leave["content"]["text"]
+    assert run("show", "guide.md", "--page", "7").exit_code == 1
+    assert run("show", "nope.md", "--outline").exit_code == 1
+    assert run("show", "guide.md", "--rows", "all").exit_code == 2
+
+
 def test_show_status_and_drop(files: Path) -> None:
     """A document chunk by chunk; what is stored; a knowledge base goes whole, and only after a yes."""
     (files / "docs/broken.pdf").write_bytes(b"%PDF-1.4 broken")

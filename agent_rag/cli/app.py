@@ -1,5 +1,5 @@
-"""The command ``agent-rag``: ingest, sync, search, ask, list, sources, reload, remove, delete, copy, check, backup,
-compact, cache, reindex, show, tables, query, status, drop, init, eval, config, mcp and doctor.
+"""The command ``agent-rag``: ingest, sync, search, find, ask, list, sources, reload, remove, delete, copy, check,
+backup, compact, cache, reindex, show, tables, query, status, drop, init, eval, config, mcp and doctor.
 
 Exit codes are in `running`.
 """
@@ -34,7 +34,7 @@ from .evaluating import evaluate
 from .loading import ingest, sync
 from .managing import reload, remove, sources
 from .options import AsJSON, Base, Config, FilterJSON, StoreURI
-from .overview import drop, show, status
+from .overview import drop, find, show, status
 from .querying import query, tables
 from .reindexing import reindex
 from .reporting import show_findings
@@ -241,8 +241,8 @@ def mcp(
                     stores[place] = await stack.enter_async_context(open_store(found, folder=settings.folder))
                 bases.append(knowledge_base_from(chosen, found, stores[place]))
             parameters = settings.middleware.model_copy(update={"mode": "agentic"})
-            if "read_document" not in settings.middleware.model_fields_set:
-                parameters = parameters.model_copy(update={"read_document": True})
+            if settings.middleware.model_fields_set.isdisjoint({"tools", "read_document"}):
+                parameters = parameters.model_copy(update={"tools": "all"})
             server = server_of.build_server(bases, parameters, name=offered.name, reranker=reranker_of(settings))
             if offered.http if http is None else http:
                 address, number = host or offered.host, port or offered.port
@@ -283,6 +283,7 @@ def doctor(
 for command in (
     ingest,
     sync,
+    find,
     sources,
     reload,
     remove,

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from ..embeddings.cached import CacheStats
     from ..ingestion.manage import SourceSummary
+    from ..knowledge.finding import FindResult
+    from ..knowledge.outline import DocumentOutline
     from ..knowledge.reindexing import KeywordReindex
     from ..stores.copy import CopyReport
     from ..stores.sqlite.maintenance import CheckReport, CompactReport
@@ -138,6 +140,51 @@ def show_chunks(chunks: Sequence[Chunk], *, as_json: bool) -> None:
         console.print(plain_text(f"{chunk.chunk_index}: {chunk.source}{place}{path}", style="bold"), soft_wrap=True)
         show_passage(console, chunk.text.strip())
         console.print()
+
+
+def show_found(result: FindResult, *, as_json: bool) -> None:
+    """The documents with their counts, below each its lines; the total at the end."""
+    if as_json:
+        show_json(result.model_dump(mode="json", exclude_none=True))
+        return
+    out = console_of()
+    for document in result.documents:
+        matches = [
+            one for one in result.matches if (one.scope, one.document_id) == (document.scope, document.document_id)
+        ]
+        if not matches and result.matches:
+            continue
+        out.print(plain_text(f"{document.document_id}: {document.count:,}", style="bold"), soft_wrap=True)
+        for match in matches:
+            where = location_of(match.chunk.metadata)
+            place = ", ".join(f"{name} {place_text(value)}" for name, value in where.items())
+            line = Text("  ").append_text(plain_text(f"{place}: " if place else "", style="dim"))
+            before, after = match.line[: match.start].lstrip(), match.line[match.end :].rstrip()
+            for piece, style in ((before, ""), (match.text, "bold red"), (after, "")):
+                line.append_text(plain_text(" ".join(piece.split("\n")), style=style))
+            out.print(line, soft_wrap=True)
+    hidden = len(result.documents) - len({(one.scope, one.document_id) for one in result.matches})
+    shown = len(result.matches)
+    if result.matches and shown < result.total:
+        more = f" and {hidden:,} more documents" if hidden else ""
+        out.print(f"... {result.total - shown:,} more occurrences{more} not shown; --limit shows more")
+    counted = f"{result.total:,} occurrence{'s' if result.total != 1 else ''} in {len(result.documents):,} document"
+    out.print(counted + ("s" if len(result.documents) != 1 else ""))
+
+
+def show_outline(outline: DocumentOutline, *, as_json: bool) -> None:
+    """One line a heading, slide or sheet, as deep as it lies."""
+    if as_json:
+        show_json(outline)
+        return
+    console = console_of()
+    ranges = {"pages": outline.pages, "rows": outline.rows}
+    about = [f"{outline.chunk_count} chunks", *(f"{name} {one[0]}-{one[1]}" for name, one in ranges.items() if one)]
+    console.print(plain_text(f"{outline.title or outline.document_id} ({', '.join(about)})", style="bold"))
+    for entry in outline.entries:
+        place = ", ".join(f"{name} {place_text(value)}" for name, value in entry.place.items())
+        line = f"{'  ' * entry.level}{entry.title}" + (f" ({place})" if place else "")
+        console.print(plain_text(line), soft_wrap=True)
 
 
 def show_dropped(name: str, chunks: int, *, as_json: bool) -> None:

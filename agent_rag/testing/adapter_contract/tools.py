@@ -86,9 +86,9 @@ class AdapterAgentic(AdapterFixtures):
         """With ``tools="all"``: text is found, documents are listed, and one is read by the number of a hit."""
         shelf = ShelfBase({"pumps.md": "Pump P-7 leaks.", "valves.md": "Valve V-1 and pump P-7."})
         model = ScriptedChatModel(
-            call(name="find_text", pattern="P-7"),
-            call(id="call_2", name="list_documents", pattern="valv*"),
-            call(id="call_3", name="read_document", around=2),
+            call("find_text", pattern="P-7"),
+            call("list_documents", id="call_2", pattern="valv*"),
+            call("read_document", id="call_3", around=2),
             "done",
         )
 
