@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..documents import Chunk, DocumentSummary, VectorSearchResult
+from ..knowledge.hits import Hits
 from ..places import location_of, place_text
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ def show_results(results: Sequence[VectorSearchResult], *, as_json: bool) -> Non
         show_json([result.model_dump(mode="json", exclude_none=True) for result in results])
         return
     console = console_of()
+    if isinstance(results, Hits) and results.corrected:
+        said = ", ".join(f"{other} (nothing has {word})" for word, other in results.corrected.items())
+        console.print(plain_text(f"searched for {said}", style="dim"))
     if not results:
         console.print("nothing found")
     for number, result in enumerate(results, 1):

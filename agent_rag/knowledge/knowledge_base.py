@@ -8,6 +8,7 @@ import unicodedata
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -52,6 +53,7 @@ from .embedder import Embedder
 from .finding import FindResult, keys_of, result_of, tally
 from .hits import Hits
 from .keyword_fields import KeywordFields, first_chunk
+from .misspelt import corrections_for, shown_corrections
 from .outline import DocumentOutline, outline_of, select
 from .reindexing import KeywordReindex, reindex_keywords
 from .search import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
@@ -475,7 +477,8 @@ class KnowledgeBase:
             filter: On the chunk's metadata, ANDed with the scope.
             distinct: One hit per text; it lists the others in `also_in`.
 
-        Returns: Best first. [] is a normal answer: nothing passed.
+        Returns: Best first. [] is a normal answer: nothing passed. `Hits.corrected` has the words that were asked for
+            beside misspelt ones.
         Raises: ConfigurationError: the mode needs a model or a store that is not there. LimitExceededError,
             FilterError, EmbeddingError, StoreError.
         """
@@ -513,14 +516,14 @@ class KnowledgeBase:
             grams=self._keyword_fields.grams,
         )
         with span("search", mode=mode, top_k=top_k) as told:
-            results: list[VectorSearchResult] = await self._stored.if_there(
-                [], lambda: self._store.retrieve(self.collection, request)
-            )
+            nothing: tuple[list[VectorSearchResult], dict[str, str]] = ([], {})
+            results, corrected = await self._stored.if_there(nothing, lambda: self._retrieve(request))
             told.set_attribute("results", len(results))
-        self._keyword_fields.seen(results)
         results = vetted(results, scope, mode, score_threshold, self.name)
         results = (collapse(results) if distinct else results)[:top_k]
-        return Hits(result.model_copy(update={"knowledge_base": self.name}) for result in results)
+        hits = Hits(result.model_copy(update={"knowledge_base": self.name}) for result in results)
+        hits.corrected = shown_corrections(corrected, hits)
+        return hits
 
     async def fetch(self, chunk_ids: Sequence[str]) -> list[Chunk]:
         """Exact chunks by ``<document_id>:<index>``, in the order asked; missing ones are left out.
@@ -759,6 +762,18 @@ class KnowledgeBase:
         return self._embedder.can_index(chunk)
 
     # --- inner parts ---
+
+    async def _retrieve(self, request: RetrieveRequest) -> tuple[list[VectorSearchResult], dict[str, str]]:
+        """What the store found, and the words that were asked for beside misspelt ones; where parts of words are
+        indexed, these find them."""
+        results = await self._store.retrieve(self.collection, request)
+        self._keyword_fields.seen(results)
+        if not request.texts or self._keyword_fields.grams:
+            return results, {}
+        corrected = await corrections_for(self._store, self.collection, request.texts, results)
+        if corrected:
+            results = await self._store.retrieve(self.collection, replace(request, corrections=corrected))
+        return results, corrected
 
     def _check_mode(self, mode: SearchMode) -> None:
         if mode not in ("hybrid", "semantic", "keyword"):

@@ -10,6 +10,7 @@ again. All chunks of a collection should have the same: one with more fields tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import chain, pairwise
 from typing import Literal
 
@@ -30,6 +31,10 @@ TITLE_WEIGHT = 0.2
 PAIR_WEIGHT = 0.1
 """(.2 is as good on short documents, and costs .002 recall at 2,000 tokens of long English prose.)"""
 GRAM_WEIGHT = 0.2
+
+CORRECTION_WEIGHT = 0.7
+"""Beside 1 for a word that is there. (Questions with one typing error gain .022 nDCG@10 in xquad_en, .027 in scifact;
+those without change by +.002 and -.002; .5 and 1 are as good.)"""
 
 _TITLE, _PAIR, _GRAM = "t:", "p:", "g:"
 _GRAM_SIZE = 4
@@ -54,16 +59,21 @@ def index_tokens(chunk: Chunk) -> list[str]:
     return tokens
 
 
-def query_weights(text: str, *, grams: bool = True) -> dict[str, float]:
+def query_weights(text: str, *, grams: bool = True, corrections: Mapping[str, str] | None = None) -> dict[str, float]:
     """Token -> weight of its field, times its count in a query, in order of their fields.
 
     Args:
         grams: Whether to ask for parts of words, which only some collections have.
+        corrections: Misspelt word -> a word that is asked for beside it, with `CORRECTION_WEIGHT`.
     """
     words = tokenize(text)
     weights: dict[str, float] = {}
     for token in words:
         weights[token] = weights.get(token, 0.0) + 1.0
+    for word in words_of(text) if corrections else ():
+        if corrections and word in corrections:
+            for token in tokenize(corrections[word]):
+                weights[token] = weights.get(token, 0.0) + CORRECTION_WEIGHT
     weights |= {_TITLE + token: TITLE_WEIGHT * count for token, count in weights.items()}
     for tokens, weight in ((_pairs(words), PAIR_WEIGHT), (_grams(text) if grams else (), GRAM_WEIGHT)):
         for token in tokens:

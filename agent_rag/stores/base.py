@@ -65,6 +65,12 @@ class RetrieveRequest:
     grams: bool = True
     """Whether texts ask for parts of words, too: False where the collection is known to have none (see
     `agent_rag.retrieval.analysis`)."""
+    corrections: Mapping[str, str] = field(default_factory=dict)
+    """Misspelt word of the texts -> the word that is asked for beside it."""
+
+    def weights(self, text: str) -> dict[str, float]:
+        """The tokens of one of the texts, with their weights."""
+        return query_weights(storable_text(text), grams=self.grams, corrections=self.corrections)
 
 
 # What a store must be able to do for `retrieve`, as steps that a driver answers (see `retrieve_steps`).
@@ -119,8 +125,7 @@ def retrieve_steps(request: RetrieveRequest) -> Generator[Step, Any, list[Vector
         semantic.append((yield Nearest(vector, length, request.metadata_filter)))
     keyword: list[list[Scored]] = []
     for text in request.texts:
-        weights = query_weights(storable_text(text), grams=request.grams)
-        keyword.append((yield Keyword(storable_text(text), length, request.metadata_filter, weights)))
+        keyword.append((yield Keyword(storable_text(text), length, request.metadata_filter, request.weights(text))))
     if request.seen is not None:
         shares: list[float] = []
         for text in request.texts:

@@ -136,6 +136,10 @@ class MemoryStore(NativeStoreBase):
         quick = numbers <= _QUICK_NUMBERS and request.limit <= _QUICK_DOCUMENTS
         return await self._run(lambda: run_steps(request, table.answer), quick=quick)
 
+    async def word_counts(self, collection: str, tokens: Sequence[str]) -> dict[str, int]:
+        table = self._table(collection)
+        return await self._run(lambda: table.word_counts(tokens), quick=table.row_count <= _QUICK_NUMBERS // 64)
+
     async def list_documents(
         self,
         collection: str,

@@ -140,6 +140,10 @@ class Table:
                 found = {key: self._rows.row(key) for key in keys}
                 return {key: self._chunk(row) for key, row in found.items() if row is not None}
 
+    def word_counts(self, tokens: Iterable[str]) -> dict[str, int]:
+        """Number of chunks that have each token; those of none left out."""
+        return self._rows.word_counts(tokens)
+
     def documents(self, where: FilterLike | None, document_ids: Sequence[str] | None) -> list[DocumentSummary]:
         """Copies of the summaries of matching documents, of these ids where given, in order."""
         return self._rows.summaries(where, document_ids)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...retrieval.lexical import K1, B, idf
 from ..engine.records import without_keyword
@@ -24,6 +24,13 @@ async def term_weights(session: Session, collection: Collection, tokens: Mapping
         return {}
     found = await frequencies(session, collection, terms)
     return {term: terms[term] * idf(collection.worded, frequency) for term, frequency in found.items()}
+
+
+async def word_counts(session: Session, collection: Collection, tokens: Sequence[str]) -> dict[str, int]:
+    """Number of chunks that have each token; those of none left out."""
+    keys = {term_key(token): token for token in tokens}
+    counted = await frequencies(session, collection, keys) if collection.keyword else {}
+    return {keys[term]: frequency for term, frequency in counted.items()}
 
 
 async def frequencies(session: Session, collection: Collection, terms: Iterable[int]) -> dict[int, int]:

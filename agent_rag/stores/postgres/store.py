@@ -22,6 +22,7 @@ from ..engine.records import (
 from ..native import ConnectedStoreBase
 from . import reader as reader
 from .connection import Connections, Session
+from .keyword import word_counts
 from .schema import Collection, Names, load
 from .search import Search, Tuning
 from .server import EmbeddedServer
@@ -291,6 +292,9 @@ class PostgresStore(ConnectedStoreBase):
                 session, found, document_id, offset, offset + limit, metadata_filter, with_vectors=with_vectors
             ),
         )
+
+    async def word_counts(self, collection: str, tokens: Sequence[str]) -> dict[str, int]:
+        return await self._read(collection, lambda session, found: word_counts(session, found, tokens))
 
     async def count(self, collection: str, metadata_filter: FilterLike | None = None) -> int:
         return await self._read(collection, lambda session, found: reader.count(session, found, metadata_filter))

@@ -241,9 +241,10 @@ class KeywordIndex(Generic[Term]):
         return bm25(found, lengths, len(counted), average)
 
     def frequencies(self, terms: Iterable[Term], alive: Mask) -> dict[Term, int]:
-        """Number of live rows by term, of those that have any."""
-        found = {term: column.read(alive)[0] for term in terms if (column := self._postings.get(term)) is not None}
-        return {term: len(rows) for term, rows in found.items()}
+        """Number of live rows that have each term; those of none left out."""
+        columns = {term: column for term in terms if (column := self._postings.get(term)) is not None}
+        counted = {term: len(column.read(alive)[0]) for term, column in columns.items()}
+        return {term: count for term, count in counted.items() if count}
 
     def renumber(self, new_rows: Rows) -> None:
         """Give every live row its new number; -1 is dead."""

@@ -222,6 +222,10 @@ class RowTable(Generic[Term]):
             rows = self._rows(where)
         return self._best(*self._vectors.nearest(query, limit, rows), limit)
 
+    def word_counts(self, terms: Iterable[Term]) -> dict[Term, int]:
+        """Number of live rows that have each term; those of none left out."""
+        return self.keywords.frequencies(terms, self._vectors.alive)
+
     def by_keyword(self, query: Mapping[Term, float], limit: int, where: FilterLike | None) -> list[Scored]:
         """The best `limit` chunks by BM25, in order.
 

@@ -138,6 +138,11 @@ class Snapshot:
         numbers = self._state.numbers[self._matching(where)]
         return set(numbers[(numbers >= first) & (numbers < stop)].tolist())
 
+    def word_counts(self, words: Iterable[str]) -> dict[str, int]:
+        """Number of chunks that have each word; those of none left out."""
+        counted = {word: len(self._lookup.occurrences(word)[0]) for word in words}
+        return {word: count for word, count in counted.items() if count}
+
     # --- steps ---
 
     def _nearest(

@@ -253,6 +253,14 @@ class SQLiteStore(NativeStoreBase):
         numbers = self._reader.cost(collection, request)
         return await self._read(read, quick=numbers is not None and numbers <= _QUICK_NUMBERS)
 
+    async def word_counts(self, collection: str, tokens: Sequence[str]) -> dict[str, int]:
+        def read(database: Database) -> dict[str, int]:
+            with database.reading() as connection:
+                snapshot = self._reader.snapshot(connection, collection, semantic=False)
+                return existing(snapshot, collection).word_counts(tokens)
+
+        return await self._read(read)
+
     async def list_documents(
         self,
         collection: str,

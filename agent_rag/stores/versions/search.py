@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ...documents import Chunk, ChunkKey, VectorSearchResult, storable_text
+from ...documents import Chunk, ChunkKey, VectorSearchResult
 from ...errors import StoreError
-from ...retrieval.analysis import query_weights
 from ...retrieval.coverage import seen_share
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Seen, Step
 from ..engine.driver import best, run_steps_async
@@ -76,7 +75,7 @@ class View:
         length = request.limit if request.rank is None else request.candidates
         questions: list[Question | None] = [NearestTo(one, length, request.metadata_filter) for one in self._vectors]
         for text in request.texts:
-            terms = self._terms(query_weights(storable_text(text), grams=request.grams))
+            terms = self._terms(request.weights(text))
             weighed = await weights.of(terms) if terms else Weighed({}, 1.0, 0, {})
             self._weighed.append(weighed)
             matching = Matching(weighed.weights, terms, weighed.average, length, request.metadata_filter)

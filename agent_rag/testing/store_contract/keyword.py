@@ -141,6 +141,19 @@ class StoreKeyword(StoreFixtures):
 
         assert seen == pytest.approx([0.18232 / (0.18232 + 0.69315), 0.0, 1.0, 1.0], abs=1e-4)
 
+    async def test_words_are_counted_for_corrections(self, store: NativeStoreBase, collection: str) -> None:
+        """How many live chunks have each token; a store that cannot tell quickly says None."""
+        records = [record(name, text=text) for name, text in (("a", "pear plum"), ("b", "pear"), ("c", "pear fig"))]
+        await self.fill(store, collection, records)
+        await store.delete(collection, "c")
+        await self.settle(store, collection)
+
+        counted = await store.word_counts(collection, ["pear", "plum", "fig", "absent"])
+
+        assert counted in ({"pear": 2, "plum": 1}, None)
+        request = RetrieveRequest(texts=["peer"], corrections={"peer": "pear"})
+        assert ids(await store.retrieve(collection, request)) == ["b:0", "a:0"]
+
     async def test_names_in_code_are_found_by_their_words(self, store: NativeStoreBase, collection: str) -> None:
         """camelCase and snake_case find each other, and words find both."""
         records = [record("camel", text="parseHttpHeader"), record("snake", text="parse_http_header")]
