@@ -165,7 +165,8 @@ def _documented_rows(lines: list[str], node: Any, language: str) -> range | None
         return range(first.start_point.row, first.end_point.row + 1)
     stop = node.start_point.row
     start = stop
-    while start and re.match(r"\s*(?:/\*|\*|//)", lines[start - 1]):
+    marks = r"\s*//" if language == "go" else r"\s*(?:/\*\*|\*|\*/|///)"  # Go has no other documentation
+    while start and re.match(marks, lines[start - 1]):
         start -= 1
     return range(start, stop) if start < stop else None
 
