@@ -109,12 +109,13 @@ def test_an_interrupt_says_what_is_kept_and_how_to_go_on(files: Path) -> None:
         (files / f"docs/{number}.txt").write_text(f"document {number} " + "word " * 400)
     command = [sys.executable, "-c", _PROGRAM, "ingest", "docs"]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not (files / ".agent-rag/store.db").exists():
-        time.sleep(0.05)
-    time.sleep(2.0)
+    written = files / ".agent-rag/store.db-wal"
+    while not (written.exists() and written.stat().st_size > 500_000):  # documents, not only tables
+        assert child.poll() is None
+        time.sleep(0.02)
 
     os.kill(child.pid, signal.SIGINT)
-    _, told = child.communicate(timeout=30)
+    _, told = child.communicate(timeout=120)
 
     assert child.returncode == 130
     assert "interrupted; " in told

@@ -8,6 +8,7 @@ import gzip
 import ipaddress
 import socket
 import ssl
+import time
 import tracemalloc
 import zlib
 from collections.abc import Iterator
@@ -464,9 +465,9 @@ class TestHostileAnswers:
         head = b'HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-type: text/html;"' + b";" * 90_000
 
         async with answering({"/page": head + b"\r\n\r\nhello"}) as url:
-            started = asyncio.get_running_loop().time()
+            started = time.process_time()
             (item,) = (await fetch(f"{url}/page")).items
-            took = asyncio.get_running_loop().time() - started
+            took = time.process_time() - started
 
         assert (item.data, item.media_type) == (b"hello", "text/html")
         assert took < 1
