@@ -17,6 +17,8 @@ NOT_FOUND = "Not found: nothing in the documents that were searched answers this
 
 _FENCED = re.compile(r"<(retrieved-[0-9a-f]+)>\n(.*?)\n</\1>", re.DOTALL)
 _HEADER = re.compile(r"^\[(\d+)\] \((source: .*)\)$", re.MULTILINE)
+_ABOVE = re.compile(r"shown above: ((?:\[\d+\][, ]*)+)", re.IGNORECASE)
+_DIGITS = re.compile(r"\d+")
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"”’)\]]*\s+(?=[\"“‘(\[]?[^\W\d_a-zß-öø-ÿ]|\d)|(?<=[。！？；])(?![”’」』）])")
 _OWN_LINE = re.compile(r"^\s*(?:[-*•‣·]|\d{1,3}[.)]|#{1,6}|>|\|)\s*|^\s*$|^[^\s:：]{1,30}[:：]\s")
 _RULE_ROW = re.compile(r"^\|(?:\s*:?-+:?\s*\|)+\s*$")
@@ -78,7 +80,7 @@ class ExtractiveChatModel:
         if tool is not None and not any(message.role == "tool" for message in later):
             arguments = {"query": question}
             return ChatReply(tool_calls=[ToolCall(id="extractive_1", name=tool.name, arguments=arguments)])
-        quotes = self._quotes(question, list(_passages(later)))
+        quotes = self._quotes(question, [*_passages(later), *_shown_above(later, messages[:position])])
         if not quotes:
             return ChatReply(text=f"{_failure(later) or NOT_FOUND}\n{DISCLAIMER}")
         lines = [f"“{unit.quote}” [{unit.number}]" for unit in quotes]
@@ -144,6 +146,14 @@ def _passages(messages: Iterable[ChatMessage]) -> Iterator[_Passage]:
                     seen.add(int(number))
                     plain = text.strip().replace("&lt;", "<")
                     yield _Passage(int(number), frozenset(tokenize(f"{head}\n{plain}")), plain)
+
+
+def _shown_above(later: Sequence[ChatMessage], earlier: Sequence[ChatMessage]) -> list[_Passage]:
+    """The passages of earlier turns that a result of this turn names by their numbers."""
+    named = {
+        int(number) for message in later for line in _ABOVE.findall(message.text) for number in _DIGITS.findall(line)
+    }
+    return [passage for passage in _passages(earlier) if passage.number in named]
 
 
 def _units(passage: _Passage) -> Iterator[_Unit]:

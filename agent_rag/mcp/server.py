@@ -138,7 +138,7 @@ def _result(result: ToolResult) -> Any:
 
 def _place(citation: Citation) -> Any:
     """Where a passage stands. What documents and names say in it is data, which a client may show to its model."""
-    place = citation.place()
+    place = {name: value for name, value in citation.place().items() if name != "fence"}
     if not (citation.uri or "").startswith(("http://", "https://")):
         place["uri"] = None
     return _cleaned(place)

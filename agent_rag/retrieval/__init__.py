@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .rerank_http import HTTPReranker
     from .rerank_llm import LLMReranker
     from .rewrite import LLMQueryRewriter, QueryRewriter, RecentMessages, passthrough
+    from .standalone import stands_alone
 
 _LAZY = {
     "CrossEncoderReranker": "rerank_cross_encoder",
@@ -23,6 +24,7 @@ _LAZY = {
     "RerankerBase": "rerank",
     "TopKReranker": "rerank",
     "passthrough": "rewrite",
+    "stands_alone": "standalone",
 }
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "RerankerBase",
     "TopKReranker",
     "passthrough",
+    "stands_alone",
 ]
 
 

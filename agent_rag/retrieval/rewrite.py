@@ -8,6 +8,7 @@ from typing import Any
 
 from ..chat import ChatMessage, ChatModel, as_chat_model, ask, read_json, user
 from ..errors import ChatError, ConfigurationError
+from .standalone import stands_alone
 
 Rewritten = str | Sequence[str]
 QueryRewriter = Callable[[str, Sequence[ChatMessage]], Rewritten | Awaitable[Rewritten]]
@@ -35,20 +36,26 @@ def passthrough(query: str, history: Sequence[ChatMessage]) -> str:
 
 
 class RecentMessages:
-    """The last user messages and the query as one search text: follow-ups keep their subject, without a model."""
+    """The last user messages and the query as one search text, where the query needs them: follow-ups keep their
+    subject, without a model. A question that stands alone is searched for alone. (MTRAG-UN, recall@5: follow-ups .773
+    alone and .819 with the message before; standalone questions .614 alone and .501 with it.)"""
 
-    def __init__(self, count: int = 1, *, max_characters: int = 2_000) -> None:
+    def __init__(self, count: int = 1, *, max_characters: int = 2_000, always: bool = False) -> None:
         """
         Args:
             count: Earlier user messages to put before the query.
             max_characters: Of the whole; earlier messages are cut first.
+            always: Also before questions that stand alone, as far as that can be told (see `stands_alone`).
         """
         if count < 0 or max_characters < 1:
             raise ConfigurationError(f"{count=} must not be negative and {max_characters=} must be positive")
         self.count = count
         self.max_characters = max_characters
+        self.always = always
 
     def __call__(self, query: str, history: Sequence[ChatMessage]) -> str:
+        if not self.always and stands_alone(query):
+            return query
         earlier = [message.text for message in history if message.role == "user" and message.text.strip()]
         before = "\n".join(earlier[len(earlier) - min(self.count, len(earlier)) :])
         room = max(self.max_characters - len(query) - 1, 0)

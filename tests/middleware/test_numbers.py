@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_rag.chat import ChatMessage, user
 from agent_rag.middleware import RAGMiddleware, Turn
-from agent_rag.middleware.core.numbers import highest_number
+from agent_rag.middleware.core.conversation.ledger import highest_number
 from agent_rag.testing import FactBase, ScriptedChatModel
 from agent_rag.testing.chat import call
 from agent_rag.testing.knowledge import hit
@@ -110,5 +110,5 @@ async def test_numbers_of_earlier_turns_stay_known() -> None:
     again = await rag.call_tool({"query": "a"}, turn)
 
     assert [citation.number for citation in second.citations] == [2]
-    assert "[1] (source: a.md)\ntext a" in again.text
+    assert again.text.startswith("Nothing new; shown above: [1].")
     assert [(citation.number, citation.document_id) for citation in turn.citations] == [(1, "a"), (2, "b")]

@@ -10,10 +10,11 @@ from typing import Any
 from ...filters import all_of, to_json
 from .arguments import SearchArguments, echo, search_arguments
 from .citation import key_of
+from .conversation.recall import asked_numbers, recall
 from .fields import FilterFields
 from .pipeline import Pipeline, StageError
 from .reading import ReadArguments, read_arguments, read_document
-from .render import passages_of, render
+from .render import entry, passages_of, render
 from .result import ToolResult, said
 from .search import Deadline, Found, reason_of
 from .turn import Call, Turn
@@ -39,7 +40,10 @@ async def answer_search(pipeline: Pipeline, fields: FilterFields, arguments: Any
         fields=fields.current(),
     )
     call = turn.call(f"{pipeline.key} {parameters.tool_name} {_signature(search)}")
-    result = await once(pipeline, call, lambda: _search(pipeline, search, turn))
+    numbers = asked_numbers(search.query)
+    result = await once(
+        pipeline, call, lambda: _recall(pipeline, numbers, turn) if numbers else _search(pipeline, search, turn)
+    )
     return Answer(result, search.query, search.knowledge_bases)
 
 
@@ -104,17 +108,29 @@ async def _search(pipeline: Pipeline, search: SearchArguments, turn: Turn) -> To
 
 def _rendered(pipeline: Pipeline, search: SearchArguments, turn: Turn, found: Found, note: str) -> ToolResult:
     """The passages with something that the model does not see already, and the numbers of the others."""
+    layout = pipeline.layout(turn)
+    merge = pipeline.parameters.merge_neighbours
+    first = passages_of(found.hits[: search.top_k], found.also_in, merge=merge)
+    turn.find_above(first, lambda passage: entry(passage, 0, layout), layout.hidden)
     seen = {key_of(hit) for hit in found.hits if turn.was_shown(key_of(hit))}
     fresh = {key_of(hit) for hit in [hit for hit in found.hits if key_of(hit) not in seen][: search.top_k]}
     seen &= {key_of(hit) for hit in found.hits[: search.top_k]}
     hits = [hit for hit in found.hits if key_of(hit) in fresh | seen]
-    passages = passages_of(hits, found.also_in, merge=pipeline.parameters.merge_neighbours)
+    passages = passages_of(hits, found.also_in, merge=merge)
     new = [passage for passage in passages if not seen.issuperset(passage.keys)]
     numbers = turn.numbers
-    known = {numbers.number_of(key) for passage in passages if seen.issuperset(passage.keys) for key in passage.keys}
-    references = [citation for citation in numbers.citations if citation.number in known]
-    layout = pipeline.layout(turn)
-    rendered = render(new, numbers.numbers_for(new), layout, references=references, note=note)
+    old = [key for passage in passages if seen.issuperset(passage.keys) for key in passage.keys]
+    here = {numbers.number_of(key) for key in old if not turn.is_above(key)}
+    above = {number for key in old if (number := numbers.number_of(key)) is not None} - here
+    references = [citation for citation in numbers.citations if citation.number in here | above]
+    rendered = render(
+        new,
+        numbers.numbers_for(new),
+        layout,
+        references=[citation for citation in references if citation.number in here],
+        above=sorted(above),
+        note=note,
+    )
     shown = turn.show(rendered.shown, rendered.fence, hidden=layout.hidden)
     return ToolResult(
         text=rendered.text,
@@ -123,6 +139,14 @@ def _rendered(pipeline: Pipeline, search: SearchArguments, turn: Turn, found: Fo
         degraded=found.degraded,
         dropped=rendered.dropped,
     )
+
+
+async def _recall(pipeline: Pipeline, numbers: list[int], turn: Turn) -> ToolResult:
+    try:
+        return await recall(pipeline, numbers, turn)
+    except StageError as error:
+        await pipeline.report(error.stage, reason_of(error.error))
+        return said("Reading is not available right now; answer without it and say so.", is_error=True)
 
 
 async def _read(pipeline: Pipeline, asked: ReadArguments, turn: Turn) -> ToolResult:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...documents import Signals, VectorSearchResult
 from ...places import RANGE_FIELDS, location_of, place_text
 from ...retrieval.fence import clean_inline
-from .memory import Remembered
+from .conversation.memory import Remembered
 
 PREVIEW_CHARACTERS = 300
 

@@ -11,7 +11,7 @@ from ...errors import ConfigurationError
 from .events import HintEvent
 from .hint import Hint
 from .pipeline import Pipeline, StageError
-from .render import passages_of, render
+from .render import entry, passages_of, render
 from .search import Deadline, Found, as_own_error, reason_of
 from .turn import Turn
 
@@ -53,8 +53,14 @@ def _rendered(pipeline: Pipeline, turn: Turn, found: Found, queries: Sequence[st
     before, after = parameters.around_hint
     layout = pipeline.layout(turn, before=before, after=after)
     passages = passages_of(found.hits, found.also_in, merge=parameters.merge_neighbours)
-    rendered = render(passages, turn.numbers.numbers_for(passages), layout)
-    if not rendered.shown:
+    turn.find_above(passages, lambda passage: entry(passage, 0, layout), layout.hidden)
+    numbers = turn.numbers
+    new = [passage for passage in passages if not all(turn.is_above(key) for key in passage.keys)]
+    old = {numbers.number_of(key) for passage in passages for key in passage.keys if passage not in new}
+    references = [citation for citation in numbers.citations if citation.number in old]
+    above = [citation.number for citation in references]
+    rendered = render(new, numbers.numbers_for(new), layout, above=above)
+    if not rendered.shown and not above:
         logger.warning("no hint for this turn: max_context_tokens=%d holds no hit", parameters.max_context_tokens)
         return None
     lasting = parameters.hint_scope == "turn" or parameters.persist_hint
@@ -64,7 +70,7 @@ def _rendered(pipeline: Pipeline, turn: Turn, found: Found, queries: Sequence[st
     facts: dict[str, Any] = {
         "text": rendered.text,
         "queries": tuple(queries),
-        "citations": tuple(citations),
+        "citations": (*references, *citations),
         "dropped": rendered.dropped,
         "degraded": found.degraded,
     }

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ...content import ContentBlock, DataBlock, TextBlock
 from ...documents import VectorSearchResult
@@ -15,6 +15,7 @@ from ...events import EventCallback, emit
 from ...filters import FilterLike, all_of, as_filter
 from ...retrieval.rerank import RerankerBase
 from ...retrieval.rewrite import QueryRewriter
+from .conversation.gate import asks_for_search
 from .events import SearchFailed
 from .parameters import MAX_TOP_K, Parameters
 from .render import Layout, approximate_tokens
@@ -25,7 +26,8 @@ logger = logging.getLogger("agent_rag")
 
 Scope = FilterLike | Callable[..., FilterLike | Awaitable[FilterLike | None] | None]
 """A filter, or a function of the turn's context (or of nothing) that gives one; sync or async."""
-Gate = Callable[[str], bool | Awaitable[bool]]
+Gate = Callable[[str], bool | Awaitable[bool]] | Literal["auto"]
+"""A function of the user's words that says whether to search, sync or async; or `asks_for_search`."""
 
 _REWRITE_SHARE = 0.4
 _SEARCH_SHARE = 0.7
@@ -132,6 +134,7 @@ class Pipeline:
             show_document="read_document" in parameters.chosen_tools,
             hidden=self.hidden_fields,
             disarm_images=parameters.disarm_images,
+            recall=parameters.mode == "agentic",
         )
 
     @property
@@ -164,6 +167,9 @@ class Pipeline:
         """Whether to search for this turn at all. A gate that fails is open, and reported."""
         if self._gate is None:
             return True
+        if self._gate == "auto":
+            answered = any(message.role == "assistant" for message in turn.history)
+            return bool(turn.images) or asks_for_search(turn.text, answered=answered)
         try:
             answer = self._gate(turn.text)
             return bool(await answer if inspect.isawaitable(answer) else answer)

@@ -78,7 +78,8 @@ class RAGMiddleware:
             scope: What the caller may read: a filter, or a function of the turn's `context` (or of nothing) that gives
                 one (never nothing), sync or async, asked once per turn. ANDed with every search and read; the model
                 cannot widen it. When it fails, nothing is searched.
-            gate: ``gate(text) -> bool``: False skips the search of a static turn.
+            gate: ``gate(text) -> bool``: False skips the search of a static turn. ``"auto"`` skips it for greetings,
+                thanks and requests about the last answer ("shorter, please") in English, German, French and Chinese.
             on_event: Called with `HintEvent`, `ToolCallEvent` and `SearchFailed`.
             name: Of this instance, in events and where a framework wants a unique name; default ``agent_rag_<mode>``.
 

@@ -37,6 +37,8 @@ class Layout:
     show_document: bool = False
     hidden: frozenset[str] = frozenset()
     disarm_images: bool = False
+    recall: bool = False
+    """Whether a search for a number shows its passage again."""
 
     def header(self, citation: Citation) -> str:
         return header(citation, show_base=self.show_base, show_document=self.show_document)
@@ -79,6 +81,7 @@ def render(
     layout: Layout,
     *,
     references: Sequence[Citation] = (),
+    above: Sequence[int] = (),
     note: str = "",
 ) -> Rendered:
     """Show as many of `passages` as fit, best first.
@@ -88,22 +91,23 @@ def render(
     Args:
         numbers: Of the passages.
         references: Hits that the model already has before it in this turn.
+        above: Numbers of hits that stand in the history.
         note: A line of ours after the passages.
     """
     fence = Fence()
-    entries = [_entry(passage, number, layout) for passage, number in zip(passages, numbers, strict=True)]
+    entries = [entry(passage, number, layout) for passage, number in zip(passages, numbers, strict=True)]
 
     def text_of(shown: Sequence[str]) -> str:
         left_out = _left_out(len(passages) - len(shown))
-        return _text(shown, layout, fence, references, "\n".join(part for part in (left_out, note) if part))
+        return _text(shown, layout, fence, references, above, "\n".join(part for part in (left_out, note) if part))
 
     def fits(shown: Sequence[str]) -> bool:
         return layout.count(text_of(shown).replace(_IMAGE_MARK, "")) <= layout.max_tokens
 
     count = most(len(entries), lambda number: fits(entries[:number]))
     kept, shown = list(passages[:count]), entries[:count]
-    if not count and passages and (cut := _cut(passages[0], lambda part: fits([_entry(part, numbers[0], layout)]))):
-        kept, shown = [cut], [_entry(cut, numbers[0], layout)]
+    if not count and passages and (cut := _cut(passages[0], lambda part: fits([entry(part, numbers[0], layout)]))):
+        kept, shown = [cut], [entry(cut, numbers[0], layout)]
     dropped = len(passages) - len(kept)
     if dropped:
         logger.info("%d of %d hits left out to fit max_context_tokens=%d", dropped, len(passages), layout.max_tokens)
@@ -165,17 +169,31 @@ def _overlap(first: str, second: str) -> int:
     return 0
 
 
-def _text(entries: Sequence[str], layout: Layout, fence: Fence, references: Sequence[Citation], notes: str) -> str:
-    parts = [layout.before + fence.wrap("\n\n".join(entries))] if entries else [layout.before.rstrip()]
+def _text(
+    entries: Sequence[str],
+    layout: Layout,
+    fence: Fence,
+    references: Sequence[Citation],
+    above: Sequence[int],
+    notes: str,
+) -> str:
+    # A hint is known by its fence, also one that shows nothing new.
+    fenced = fence.wrap("\n\n".join(entries)) if entries or layout.before else ""
+    parts = [layout.before + fenced]
     if references:
         # With its place: what a hint showed is not in the history of later turns, and this line is.
         listed = "; ".join(layout.header(citation) for citation in references)
         parts.append(f"Matching too, and shown earlier in this turn: {listed}.")
+    if above:
+        numbers = ", ".join(f"[{number}]" for number in above)
+        again = f' To read one again, search for "[{above[0]}]".' if layout.recall else ""
+        parts.append(f"{'Shown above' if entries else 'Nothing new; shown above'}: {numbers}.{again}")
     parts.append(notes)
     return "\n".join(part for part in parts if part) + layout.after
 
 
-def _entry(passage: Passage, number: int, layout: Layout) -> str:
+def entry(passage: Passage, number: int, layout: Layout) -> str:
+    """Header and text of a passage."""
     citation = cite(passage, number, hidden=layout.hidden)
     head = layout.header(citation)
     keep = not layout.disarm_images

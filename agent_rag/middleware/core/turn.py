@@ -17,8 +17,9 @@ from ...answers import CheckedAnswer, check_answer
 from ...chat import HINT_NAME, ChatMessage
 from ...content import ContentBlock, DataBlock, TextBlock
 from .citation import Citation, Passage, PassageKey
+from .conversation.ledger import read_above
+from .conversation.numbers import Numbers
 from .hint import Hint
-from .numbers import Numbers
 from .result import ToolResult
 
 History = Iterable[ChatMessage] | Callable[[], Iterable[ChatMessage]]
@@ -83,6 +84,7 @@ class Turn:
         self._parent = _current.get()
         self._shown: set[PassageKey] = set()
         self._hinted: set[PassageKey] = set()
+        self._above: set[PassageKey] = set()
         self._calls: dict[str, Call] = {}
         self._slots: dict[str, Slot] = {}
 
@@ -100,7 +102,9 @@ class Turn:
     def numbers(self) -> Numbers:
         """The citation numbers of this conversation; those of the calling turn in a subagent."""
         numbers = self._parent.numbers if self._parent is not None else Numbers()
-        numbers.go_on_after(self._earlier)
+        above = read_above(self._earlier)
+        numbers.go_on_after(above)
+        self._above |= above.visible
         return numbers
 
     @property
@@ -154,9 +158,25 @@ class Turn:
     def mark_hinted(self, passages: Iterable[Passage]) -> None:
         self._hinted.update(key for passage in passages for key in passage.keys)
 
+    def find_above(
+        self, passages: Iterable[Passage], entry_of: Callable[[Passage], str], hidden: Iterable[str]
+    ) -> None:
+        """Notice which of `passages` stand in the history of a conversation that another process began.
+
+        Args:
+            entry_of: A passage's header and text as they would be shown.
+        """
+        for passage in passages:
+            if self.numbers.take_over(passage, entry_of(passage), hidden=hidden):
+                self._above.update(passage.keys)
+
     def was_shown(self, key: PassageKey) -> bool:
-        """Whether the model sees this chunk already: in a hint or in a tool result of this turn."""
-        return key in self._shown
+        """Whether the model sees this chunk already: in a hint or in a tool result of this turn, or in the history."""
+        return key in self._shown or self.is_above(key)
+
+    def is_above(self, key: PassageKey) -> bool:
+        """Whether it stands in the history, and not in this turn."""
+        return self.numbers is not None and key in self._above and key not in self._shown
 
     def citation(self, number: int) -> Citation | None:
         return self.numbers.citation(number)

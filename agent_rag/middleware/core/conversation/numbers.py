@@ -2,34 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
-from ...chat import ChatMessage
-from ...retrieval.fence import FENCED
-from .citation import Citation, Passage, PassageKey, cite, remembered
-
-_HEADER = re.compile(r"^\[(\d{1,9})\] \(source: ", re.MULTILINE)
-# A year or an index such as [2024] is no citation of ours: conversations with more passages than this are rare.
-_MARKER = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
-
-
-def highest_number(messages: Iterable[ChatMessage]) -> int:
-    """The highest citation number that `messages` use; 0 for none.
-
-    Counted are the headers of hits in every message, and markers such as ``[3]`` or ``[1, 3]`` up to 999 in what
-    models and other tools wrote: outside of fences, where they are somebody else's.
-    """
-    highest = 0
-    for message in messages:
-        text = message.text
-        found = [int(number) for number in _HEADER.findall(text)]
-        if message.role in ("assistant", "tool"):
-            markers = _MARKER.findall(FENCED.sub("", text))
-            found += [int(number) for marker in markers for number in re.findall(r"\d+", marker)]
-        highest = max([highest, *found])
-    return highest
-
+from ..citation import Citation, Passage, PassageKey, cite, remembered
+from .ledger import Above, entry_key
 
 # Of one conversation: a session of an MCP client may last for weeks.
 _MOST = 10_000
@@ -42,16 +18,37 @@ class Numbers:
         self._next = 1
         self._numbers: dict[PassageKey, int] = {}
         self._citations: dict[int, Citation] = {}
+        self._entries: dict[str, int] = {}
 
-    def go_on_after(self, messages: Sequence[ChatMessage]) -> None:
-        """Give no number that `messages` use to a new passage, and take over those of passages shown in them."""
-        self.start_after(highest_number(messages))
-        for message in messages:
-            for fence in FENCED.finditer(message.text):
-                for citation, keys in remembered.of(fence[1]) or ():
-                    self._citations[citation.number] = citation
-                    for key in keys:
-                        self._numbers.setdefault(key, citation.number)
+    def go_on_after(self, above: Above) -> None:
+        """Give no number that a conversation uses to a new passage, and take over those of passages shown in it."""
+        self.start_after(above.highest)
+        for citation, keys in above.stored:
+            self._citations.setdefault(citation.number, citation)
+            self.bind(citation.number, keys)
+        for citation, keys in above.shown:
+            self._citations[citation.number] = citation
+            self.bind(citation.number, keys)
+        self._entries.update(above.entries)
+
+    def take_over(self, passage: Passage, entry: str, *, hidden: Iterable[str] = ()) -> bool:
+        """Whether `passage` stands in the messages under a number, which it then keeps.
+
+        Args:
+            entry: Its header and text as they would be shown.
+        """
+        number = self._entries.get(entry_key(entry))
+        if number is None or any(key in self._numbers for key in passage.keys):
+            return number is not None
+        self.bind(number, passage.keys)
+        citation = cite(passage, number, hidden=hidden)
+        self._citations[number] = _joined(self._citations.get(number), citation, citation.fence)
+        return True
+
+    def bind(self, number: int, keys: Iterable[PassageKey]) -> None:
+        """Let chunks that have no number yet have this one."""
+        for key in keys:
+            self._numbers.setdefault(key, number)
 
     def start_after(self, number: int) -> None:
         """Give no number up to `number` to a new passage."""
