@@ -22,12 +22,14 @@ from agent_rag.middleware.core.arguments import (
     search_arguments,
     text_argument,
 )
+from agent_rag.middleware.core.events import SearchFailed
 from agent_rag.middleware.core.pipeline import takes_argument
 from agent_rag.middleware.core.search import Base, Deadline, Failure, as_own_error, ask_all, reason_of, search_all
 from agent_rag.testing import FactBase
 from agent_rag.testing.knowledge import hit
 
 from .bases import agentic, static
+from .test_search import Reversing
 
 
 class TestArguments:
@@ -294,3 +296,15 @@ class TestPipeline:
         assert [result.is_error for result in results] == [True, True]
         assert "secret" not in "".join(result.text for result in results)
         assert base.queries == []
+
+    async def test_a_failing_reranker_says_why(self) -> None:
+        """In the event, with the class of the error."""
+        events: list[Any] = []
+        reranker = Reversing(error=ValueError("no model"))
+        rag = agentic(FactBase(hits=[hit("t")]), options={"reranker": reranker, "on_event": events.append})
+
+        await rag.call_tool({"query": "x"})
+
+        (failed,) = [event for event in events if isinstance(event, SearchFailed)]
+        assert failed.stage == "rerank"
+        assert "ValueError: no model" in failed.reason
