@@ -14,6 +14,8 @@ from ...retrieval.fence import clean_inline
 from .conversation.memory import Remembered
 
 PREVIEW_CHARACTERS = 300
+TABLE_PART = 1_000_000_000
+"""From here on a chunk's index stands for a table that was asked in SQL, which is no chunk."""
 
 PassageKey = tuple[str, str, str, int]
 """Knowledge base, scope, document id and chunk index."""

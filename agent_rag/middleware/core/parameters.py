@@ -16,7 +16,9 @@ from ...retrieval.template import fill
 
 MAX_TOP_K = 50
 
-ToolName = Literal["search_knowledge", "find_text", "list_documents", "read_document"]
+ToolName = Literal[
+    "search_knowledge", "find_text", "list_documents", "read_document", "describe_tables", "query_tables"
+]
 TOOL_NAMES: tuple[ToolName, ...] = get_args(ToolName)
 
 OnResults = Callable[

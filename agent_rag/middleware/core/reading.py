@@ -11,6 +11,7 @@ from ...documents import Chunk, VectorSearchResult, scope_key
 from ...filters import FilterLike, matches
 from ...knowledge.outline import select
 from .arguments import ArgumentError, as_object, check_names, echo, integer_argument, text_argument
+from .citation import TABLE_PART, Citation
 from .render import Layout, Rendered, passages_of, render
 from .result import ToolResult, said
 from .search import Base, Failure, ask_all
@@ -63,9 +64,19 @@ def read_arguments(arguments: Any, turn: Turn) -> ReadArguments:
         return ReadArguments(document_id, None, start, _MAX_PARTS, page, heading, rows)
     if page or heading or rows:
         return ReadArguments(citation.document_id, citation.knowledge_base, start, _MAX_PARTS, page, heading, rows)
+    if (table := _table_rows(citation)) is not None:
+        return ReadArguments(citation.document_id, citation.knowledge_base, start, _MAX_PARTS, rows=table or None)
     first, last = (int(chunk_id.rpartition(":")[2]) for chunk_id in (citation.chunk_ids[0], citation.chunk_ids[-1]))
     start = max(first - _BEFORE, 0)
     return ReadArguments(citation.document_id, citation.knowledge_base, start, last + _AFTER + 1 - start)
+
+
+def _table_rows(citation: Citation) -> tuple[int, int] | tuple[()] | None:
+    """Of a table that was asked in SQL: its rows, empty where it has no numbers; None for a passage."""
+    if int(citation.chunk_ids[0].rpartition(":")[2]) < TABLE_PART:
+        return None
+    rows = citation.location.get("rows")
+    return (int(rows[0]), int(rows[1])) if isinstance(rows, list | tuple) and len(rows) == 2 else ()
 
 
 def _rows(value: Any) -> tuple[int, int] | None:

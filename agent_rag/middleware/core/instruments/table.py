@@ -11,7 +11,7 @@ from ..fields import FilterFields
 from ..pipeline import Pipeline
 from ..tool import read_spec, search_spec
 from ..turn import Turn
-from . import finding, listing
+from . import finding, listing, tables
 from .declared import DeclaredTool
 
 TOOLS = (
@@ -29,6 +29,8 @@ TOOLS = (
     DeclaredTool(name="find_text", spec=finding.spec, answer=finding.answer, offered=finding.offered),
     DeclaredTool(name="list_documents", spec=listing.spec, answer=listing.answer, offered=listing.offered),
     DeclaredTool(name="read_document", spec=lambda pipeline, fields: read_spec(), answer=answer_read),
+    DeclaredTool(name="describe_tables", spec=tables.describe_spec, answer=tables.describe, offered=tables.offered),
+    DeclaredTool(name="query_tables", spec=tables.query_spec, answer=tables.query, offered=tables.offered),
 )
 """In the order in which a model is shown them."""
 
