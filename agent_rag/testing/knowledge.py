@@ -9,8 +9,10 @@ from typing import Any
 
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from ..documents import Chunk, DocumentSummary, VectorSearchResult
+from ..errors import TableQueryError
 from ..filters import FilterLike, matches
 from ..knowledge import DocumentMatches, FindResult, TextMatch
+from ..tables import QueryLimits, TableAnswer, TableCitation
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 """A PNG of one pixel, in base64."""
@@ -164,3 +166,24 @@ class ShelfBase(FactBase):
     async def list_chunks(self, document_id: str, *, offset: int = 0, limit: int = 30) -> list[Chunk]:
         chunk = self._documents.get(document_id)
         return [chunk] if chunk is not None and not offset and limit > 0 else []
+
+
+class TableBase(FactBase):
+    """A `FactBase` that also keeps one table, ``pay``: it sums its column ``euro``, and knows no other query."""
+
+    keeps_tables = True
+
+    async def describe_tables(
+        self, question: str | None = None, *, filter: FilterLike | None = None, characters: int = 8_000
+    ) -> str:
+        """The one table."""
+        return "pay: 2 rows, pay.csv, rows 2-3\n  euro number: 10.5 to 20.0"
+
+    async def query_tables(
+        self, sql: str, *, filter: FilterLike | None = None, limits: QueryLimits | None = None
+    ) -> TableAnswer:
+        """30.5. Raises: TableQueryError: the query does not sum up the table."""
+        if "sum(euro)" not in sql or "pay" not in sql:
+            raise TableQueryError("there is no table 'wages'; nearest: pay")
+        place = TableCitation(table="pay", document_id="pay.csv", source="pay.csv", rows=(2, 3), row_count=2)
+        return TableAnswer(sql=sql, columns=["total"], rows=[(30.5,)], citations=[place])

@@ -6,7 +6,7 @@ import asyncio
 
 from ...filters import FilterField
 from ..chat import ScriptedChatModel, call, spoken
-from ..knowledge import PIXEL, FactBase, ShelfBase, hit, picture
+from ..knowledge import PIXEL, FactBase, ShelfBase, TableBase, hit, picture
 from .base import AdapterFixtures, agentic, enums, images, tool_text, when
 
 
@@ -103,6 +103,25 @@ class AdapterAgentic(AdapterFixtures):
         assert "- valves.md" in listed
         assert "pumps.md" not in listed
         assert "[2] (source: valves.md, document valves.md)\nValve V-1 and pump P-7." in read
+
+    async def test_tables_are_described_and_asked(self) -> None:
+        """Where a knowledge base keeps tables: a sum has a number and its rows, a wrong query what is nearest."""
+        model = ScriptedChatModel(
+            call("describe_tables", question="pay"),
+            call("query_tables", id="call_2", sql="select sum(euro) from wages"),
+            call("query_tables", id="call_3", sql="select sum(euro) as total from pay"),
+            "done",
+        )
+
+        outcome = await self.run(self.make_agent(model, [agentic(TableBase(), tools="all")]), "hello")
+
+        described, wrong, asked = (spoken(messages[-1:]) for messages in model.inputs[1:])
+        assert outcome.text == "done"
+        assert [tool.name for tool in model.tools[0]][-2:] == ["describe_tables", "query_tables"]
+        assert "euro number: 10.5 to 20.0" in described
+        assert "nearest: pay" in wrong
+        assert "[1] (source: pay.csv, rows 2-3, document pay.csv)" in asked
+        assert "| 30.5 |" in asked
 
     async def test_no_hits_say_so_and_what_to_change(self) -> None:
         """An empty result is no failure."""
