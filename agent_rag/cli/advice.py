@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 _KEYS = (
-    (re.compile(r"\b[A-Z]\w*Parser\((\w+)="), "parser_options.{}"),
-    (re.compile(r"\bParserPool\((workers|timeout_s|memory_mb)="), "ingest.{}"),
-    (re.compile(r"\bTesseractOCR\((\w+)="), "ocr_options.{}"),
-    (re.compile(r"\bLimits\((\w+)="), "limits.{}"),
+    (re.compile(r"\b[A-Z]\w*Parser\((\w+)=(?:\.\.\.|True)\)"), "parser_options.{}"),
+    (re.compile(r"\bParserPool\((workers|timeout_s|memory_mb)=\.\.\."), "ingest.{}"),
+    (re.compile(r"\bTesseractOCR\((\w+)=\.\.\."), "ocr_options.{}"),
+    (re.compile(r"\bLimits\((\w+)=\.\.\."), "limits.{}"),
     (re.compile(r"\bpass (max_file_bytes|max_chunks)="), "ingest.{}"),
     (re.compile(r"\bpass (dimensions|base_url)="), "{}"),
     (re.compile(r"\bkeyword=(False|True)"), "store_options.keyword"),

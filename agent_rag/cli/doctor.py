@@ -39,7 +39,7 @@ async def diagnose(settings: Settings) -> list[Finding]:
         Finding(kind="system", name="sqlite", ok=True, detail=sqlite3.sqlite_version),
         *_packages(),
         *_extras(),
-        _program("tesseract", "OCR of scanned pages and images: apt-get install tesseract-ocr"),
+        _ocr(),
         _program("soffice", ".doc and .ppt: apt-get install libreoffice-writer libreoffice-impress"),
         *_models(settings),
     ]
@@ -98,6 +98,16 @@ def _extras() -> Iterator[Finding]:
         versions = ", ".join(f"{item.name} {_version(item.name)}" for item in requirements)
         detail = f"pip install '{DISTRIBUTION}[{extra}]'" if missing else versions
         yield Finding(kind="extra", name=extra, ok=not missing, detail=detail)
+
+
+def _ocr() -> Finding:
+    """The program alone recognises nothing."""
+    found = _program("tesseract", "OCR of scanned pages and images: apt-get install tesseract-ocr")
+    if not found.ok or _version("pytesseract") is not None:
+        return found
+    return found.model_copy(
+        update={"ok": False, "detail": f"{found.detail}; pip install '{DISTRIBUTION}[ocr]' to use it"}
+    )
 
 
 def _program(name: str, purpose: str) -> Finding:

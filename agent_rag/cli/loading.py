@@ -91,6 +91,11 @@ def _load(
             base, chosen, options, settings, allow_private=allow_private, quiet=given.quiet, as_json=given.as_json
         )
         show_report(report, as_json=given.as_json, show_all=given.show_all, quiet=given.quiet)
+        if (given.ocr or given.ocr_language) and not settings.ocr and not given.quiet:
+            typer.echo(
+                "agent-rag: a later run without --ocr reads scans without it; ocr = true in agent-rag.toml stays",
+                err=True,
+            )
         if not report.files:
             stop(f"no file found in {', '.join(chosen)}", given.as_json)
         if not report.ok:

@@ -113,7 +113,7 @@ def show_documents(documents: Sequence[DocumentSummary], *, as_json: bool) -> No
         row = (document.document_id, document.title or "", str(document.chunk_count), document.uri or "")
         table.add_row(*map(plain_text, row))
     console = console_of()
-    console.print(table if documents else "no documents")
+    show_rows(console, table if documents else "no documents")
 
 
 def show_query(answer: TableAnswer) -> None:
@@ -124,7 +124,7 @@ def show_query(answer: TableAnswer) -> None:
         table.add_column(plain_text(name))
     for row in answer.rows:
         table.add_row(*(plain_text("" if value is None else str(value)) for value in row))
-    console.print(table)
+    show_rows(console, table)
     console.print(f"{len(answer.rows)} row(s)" + (", and there are more (--limit)" if answer.has_more else ""))
     for note in answer.notes:
         console.print(plain_text(f"note: {note}", style="dim"), soft_wrap=True)
@@ -207,7 +207,7 @@ def show_settings(rows: Sequence[tuple[str, Any, str]], *, as_json: bool) -> Non
     table = listing("setting", "value", "from")
     for name, value, origin in rows:
         table.add_row(plain_text(name), plain_text(json.dumps(value, ensure_ascii=False)), plain_text(origin))
-    console_of().print(table if rows else "no configuration file, and no variable is set")
+    show_rows(console_of(), table if rows else "no configuration file, and no variable is set")
 
 
 def show_sources(sources: Sequence[SourceSummary], *, as_json: bool) -> None:
@@ -220,7 +220,7 @@ def show_sources(sources: Sequence[SourceSummary], *, as_json: bool) -> None:
     for source in sources:
         counts = (source.documents, source.chunks, source.skipped, source.failed)
         table.add_row(plain_text(source.name), *map(str, counts), plain_text(source.location))
-    console_of().print(table if sources else "no sources")
+    show_rows(console_of(), table if sources else "no sources")
 
 
 def show_removed(name: str, document_ids: Sequence[str], *, as_json: bool) -> None:
@@ -345,9 +345,19 @@ def console_of() -> Console:
     return Console(highlight=False) if sys.stdout.isatty() else Console(width=10_000, no_color=True, highlight=False)
 
 
+def show_rows(console: Console, rows: Table | str) -> None:
+    """A table; without a terminal its lines are not padded to one width."""
+    if console.is_terminal or isinstance(rows, str):
+        console.print(rows)
+        return
+    with console.capture() as captured:
+        console.print(rows)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
 def show_table(table: Table, lines: Sequence[str] = ()) -> None:
     """A table with lines of plain text below it."""
     console = console_of()
-    console.print(table)
+    show_rows(console, table)
     for line in lines:
         console.print(plain_text(line), soft_wrap=True)

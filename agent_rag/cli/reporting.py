@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .advice import with_keys
-from .output import console_of, grid, listing, plain_text, show_json
+from .output import console_of, grid, listing, plain_text, show_json, show_rows
 
 if TYPE_CHECKING:
     from ..ingestion.report import FileReport, IngestReport
@@ -60,7 +60,7 @@ def _show_files(console: Console, files: Sequence[FileReport]) -> None:
         state = plain_text(file.outcome, style=_STYLES.get(file.outcome, ""))
         cells = [plain_text(file.document_id), state, plain_text(str(file.chunks or ""))]
         table.add_row(*cells, *([plain_text(notes[file.document_id])] if with_notes else []))
-    console.print(table)
+    show_rows(console, table)
 
 
 def _show_reasons(console: Console, outcome: str, style: str, files: Sequence[FileReport], show_all: bool) -> None:
@@ -80,7 +80,7 @@ def _show_reasons(console: Console, outcome: str, style: str, files: Sequence[Fi
         told = plain_text(with_keys(reason))
         told.append_text(plain_text(f"  {', '.join(shown)}{more}", style="dim"))
         table.add_row(plain_text(f"{len(names):,} {outcome}", style=style), told)
-    console.print(table)
+    show_rows(console, table)
     console.print()
 
 
@@ -97,7 +97,7 @@ def show_status(bases: Sequence[BaseStatus], *, as_json: bool) -> None:
         table = grid(indent=2)
         for name, value in _facts(base):
             table.add_row(plain_text(name, style="dim"), plain_text(value))
-        console.print(table)
+        show_rows(console, table)
 
 
 def _facts(base: BaseStatus) -> Iterable[tuple[str, str]]:
@@ -156,7 +156,7 @@ def show_findings(findings: Sequence[Finding], *, as_json: bool, show_all: bool 
             told = f"extras: {missing}; pip install 'agent-rag-middleware[NAME]' for those that you want"
             table.add_row(plain_text("not here", style="dim"), plain_text(told))
         _add_findings(table, others)
-    console.print(table)
+    show_rows(console, table)
 
 
 def _add_findings(table: Table, findings: Iterable[Finding]) -> None:

@@ -425,7 +425,11 @@ class Flow:
         return "; ".join(ready.warnings + self._images_left_out(ready, len(ready.chunks))) or "no text in it"
 
     def _images_left_out(self, ready: _Ready, count: int) -> list[str]:
-        return [f"{count} image(s) without text left out: the embedding model reads text only"] if count else []
+        return (
+            [f"{count} image(s) without text left out: the embedding model reads text only (--ocr reads words in them)"]
+            if count
+            else []
+        )
 
     async def _fail(self, task: Task, error: Exception) -> str:
         """Report a file that could not be read or written, and remember it if that is the content's fault."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
@@ -90,10 +91,25 @@ class Pipeline:
         """What is not as it was, for a report."""
         names = [field.name for field in fields(self) if getattr(self, field.name) != getattr(newer, field.name)]
         shown = {
-            name: name if name == "metadata" else f"{name} {getattr(self, name)} -> {getattr(newer, name)}"
+            name: name
+            if name == "metadata"
+            else f"{name} {_change(str(getattr(self, name)), str(getattr(newer, name)))}"
             for name in names
         }
         return list(shown.values())
+
+
+def _change(before: str, now: str) -> str:
+    """Two fingerprints as ``old -> new``; of two of one kind, such as ``PDFParser:3:{'ocr': None, ...}``, only the
+    options that differ."""
+    kind, old = before.partition(":{")[::2]
+    same, new = now.partition(":{")[::2]
+    if not old or kind != same:
+        return f"{before} -> {now}"
+    was, now_is = (re.split(r", ?(?=['\"])", text.removesuffix("}")) for text in (old, new))
+    gone = ", ".join(option for option in was if option not in now_is)
+    come = ", ".join(option for option in now_is if option not in was)
+    return f"{kind.partition(':')[0]} {gone} -> {come}"
 
 
 def metadata_digest(item: SourceItem, also: Sequence[str]) -> str:
