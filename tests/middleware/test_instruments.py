@@ -59,6 +59,16 @@ def test_the_four_tools_cost_at_most_800_tokens() -> None:
     assert sum(map(approximate_tokens, texts)) <= 800
 
 
+def test_every_argument_has_a_type_and_a_description() -> None:
+    """Some frameworks refuse a tool otherwise; with everything that may be declared."""
+    rag = tools(ShelfBase({}, "a"), ShelfBase({}, "b"), filter_fields=["year"])
+
+    for tool in rag.tools:
+        for name, schema in tool.parameters["properties"].items():
+            assert schema.get("description"), (tool.name, name)
+            assert "type" in schema or "anyOf" in schema, (tool.name, name)
+
+
 def test_a_tool_that_no_knowledge_base_can_answer_is_not_offered() -> None:
     """Retrievers of one's own have a search, and perhaps no more."""
     assert [tool.name for tool in tools(FactBase()).tools] == ["search_knowledge", "read_document"]

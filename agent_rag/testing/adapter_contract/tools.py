@@ -96,8 +96,8 @@ class AdapterAgentic(AdapterFixtures):
 
         found, listed, read = (spoken(messages[-1:]) for messages in model.inputs[1:])
         assert outcome.text == "done"
-        names = ["search_knowledge", "find_text", "list_documents", "read_document"]
-        assert [tool.name for tool in model.tools[0]] == names
+        names = {"search_knowledge", "find_text", "list_documents", "read_document"}
+        assert {tool.name for tool in model.tools[0]} == names
         assert '2 occurrences of "P-7" in 2 documents, all shown:' in found
         assert "[1] (source: pumps.md) Pump P-7 leaks." in found
         assert "- valves.md" in listed

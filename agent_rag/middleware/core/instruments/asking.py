@@ -31,7 +31,8 @@ def common_properties(pipeline: Pipeline, fields: Mapping[str, FilterField], met
     names = sorted(base.name for base in pipeline.bases if hasattr(base.knowledge_base, method))
     properties: dict[str, Any] = {}
     if len(names) > 1:
-        properties[KNOWLEDGE_BASES] = {"type": "array", "items": {"type": "string", "enum": names}}
+        items = {"type": "string", "enum": names}
+        properties[KNOWLEDGE_BASES] = {"type": "array", "items": items, "description": "Only these."}
     if fields:
         properties["filter"] = {**filter_schema(fields), "description": "As in the search."}
     return properties

@@ -61,8 +61,8 @@ def spec(pipeline: Pipeline, fields: Mapping[str, FilterField]) -> ToolSpec:
     properties: dict[str, Any] = {
         "pattern": {"type": "string", "description": "The exact words."},
         "regex": {"type": "boolean", "description": "The pattern is a regular expression."},
-        "match_case": {"type": "boolean"},
-        "ignore_accents": {"type": "boolean"},
+        "match_case": {"type": "boolean", "description": "Default false."},
+        "ignore_accents": {"type": "boolean", "description": "Default false."},
         "document_id": {"type": "string", "description": "Only in this document."},
         "limit": {
             "type": "integer",
