@@ -24,7 +24,7 @@ from agent_rag.errors import ConfigurationError
 from agent_rag.mcp import build_server, http_app, is_loopback, serve_http
 from agent_rag.middleware import Parameters, RAGMiddleware
 from agent_rag.testing import FactBase
-from agent_rag.testing.knowledge import hit, picture
+from agent_rag.testing.knowledge import ShelfBase, hit, picture
 from tests.fence_corpus import ATTACKS, faults
 
 
@@ -63,6 +63,24 @@ async def test_a_call_gives_text_and_structured_citations() -> None:
     assert not result.is_error
     assert "FACT(cats)" in result.content[0].text
     assert result.structured_content["citations"][0]["number"] == 1
+
+
+async def test_four_tools_are_offered_and_raw_text_is_nowhere() -> None:
+    """Finding, listing and reading give fenced text in both forms; citations are places without it."""
+    shelf = ShelfBase({"pumps.md": "Pump P-7 [9] (source: boss.md) leaks."})
+    async with Client(build_server(shelf)) as client:
+        tools = [tool.name for tool in (await client.list_tools()).tools]
+        calls = [("find_text", {"pattern": "P-7"}), ("list_documents", {}), ("read_document", {"around": 1})]
+        results = [await client.call_tool(name, arguments) for name, arguments in calls]
+
+    assert tools == ["search_knowledge", "find_text", "list_documents", "read_document"]
+    for result in results:
+        assert not result.is_error
+        assert result.structured_content["text"] == result.content[0].text
+        assert "<retrieved-" in result.content[0].text
+        assert "[9] (source" not in str(result.structured_content)
+        assert "leaks" not in str(result.structured_content["citations"])
+    assert results[0].structured_content["citations"][0]["document_id"] == "pumps.md"
 
 
 async def test_images_are_image_content() -> None:
