@@ -21,7 +21,8 @@ none does.
 
 {passages}
 
-Sentence: {sentence}"""
+Sentence:
+{sentence}"""
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -86,7 +87,7 @@ async def judge_rest(
 def _prompt(sentence: Sentence, cited: dict[int, str]) -> str:
     fence = Fence("candidate")
     passages = "\n\n".join(f"Passage {number}:\n{fence.wrap(clean(text))}" for number, text in cited.items())
-    return JUDGE_PROMPT.format(passages=passages, sentence=clean(MARKER.sub("", sentence.text)))
+    return JUDGE_PROMPT.format(passages=passages, sentence=Fence("query").wrap(clean(MARKER.sub("", sentence.text))))
 
 
 def _support(answer: str, cited: dict[int, str]) -> Support | None:

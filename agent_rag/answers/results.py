@@ -115,6 +115,6 @@ class CheckedAnswer(BaseModel):
         return sorted({number for one in self.sentences for number in one.never_shown})
 
     @property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[Outcome, int]:
         """Outcome -> number of sentences, for those that occur."""
         return dict(Counter(one.outcome for one in self.sentences))

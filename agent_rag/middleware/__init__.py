@@ -2,7 +2,7 @@
 
 from ..chat import HINT_NAME
 from .core.citation import Citation, Source
-from .core.events import HintEvent, SearchFailed, ToolCallEvent
+from .core.events import AnswerChecked, HintEvent, SearchFailed, ToolCallEvent
 from .core.hint import Hint, with_hints
 from .core.options import Options
 from .core.parameters import Parameters
@@ -14,6 +14,7 @@ from .core.turn import Turn, TurnRegistry
 
 __all__ = [
     "HINT_NAME",
+    "AnswerChecked",
     "Citation",
     "Hint",
     "HintEvent",

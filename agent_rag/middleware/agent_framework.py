@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,13 +140,15 @@ class _Announce:
 
 def citations(response: Any) -> list[Citation]:
     """What each number in a run's response stands for."""
-    slots = []
-    for message in response.messages:
-        slots.append((message.additional_properties or {}).get(CITATIONS_KEY) or ())
-        for content in message.contents:
-            items = (content.items or [])[:1] if content.type == "function_result" else []
-            slots += [(item.additional_properties or {}).get("citations") or () for item in items]
-    return collected(*slots)
+    return collected(*(slot for message in response.messages for slot in _slots(message)))
+
+
+def _slots(message: Any) -> Iterator[Any]:
+    yield (message.additional_properties or {}).get(CITATIONS_KEY) or ()
+    for content in message.contents:
+        items = (content.items or [])[:1] if content.type == "function_result" else []
+        for item in items:
+            yield (item.additional_properties or {}).get("citations") or ()
 
 
 def _function_tool(tool: KnowledgeTool, run: _Run) -> Any:
@@ -198,7 +200,12 @@ def _blocks(contents: Iterable[Any]) -> list[ContentBlock]:
 def _history(messages: Iterable[Any]) -> list[ChatMessage]:
     roles: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
     return [
-        ChatMessage(role=roles[message.role], content=_said(message), name=message.author_name)
+        ChatMessage(
+            role=roles[message.role],
+            content=_said(message),
+            name=message.author_name,
+            artifact=collected(*_slots(message)),
+        )
         for message in messages
         if message.role in roles
     ]

@@ -263,7 +263,14 @@ def _history(messages: Iterable[Any]) -> list[ChatMessage]:
     history = []
     for message in messages:
         if message.role in ("user", "assistant"):
-            history.append(ChatMessage(role=message.role, content=_blocks(message.content), name=message.name))
+            history.append(
+                ChatMessage(
+                    role=message.role,
+                    content=_blocks(message.content),
+                    name=message.name,
+                    artifact=citations(message),
+                )
+            )
         for block in message.content:
             if block.type == "tool_result":
                 said = block.output if isinstance(block.output, str) else _blocks(block.output)

@@ -204,7 +204,8 @@ class RAGMiddleware(Adapter, _plugins.BasePlugin):  # type: ignore[misc, name-de
         for event in events:
             texts = [part.text for part in self._own(event.content) if part.text and not part.thought]
             role = "user" if event.author == "user" else "assistant"
-            yield ChatMessage.model_validate({"role": role, "content": "\n".join(texts)})
+            shown = citations([event])
+            yield ChatMessage.model_validate({"role": role, "content": "\n".join(texts), "artifact": shown})
             results = [str((answer.response or {}).get("result", "")) for answer in event.get_function_responses()]
             yield ChatMessage.model_validate({"role": "tool", "content": "\n".join(results)})
 

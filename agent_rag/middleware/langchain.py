@@ -233,7 +233,12 @@ def _blocks(content: Any) -> list[ContentBlock]:
 def _history(messages: Iterable[Any]) -> list[ChatMessage]:
     roles: dict[str, Role] = {"human": "user", "ai": "assistant", "tool": "tool"}
     return [
-        ChatMessage(role=roles[message.type], content=[TextBlock(text=str(message.text))], name=message.name)
+        ChatMessage(
+            role=roles[message.type],
+            content=[TextBlock(text=str(message.text))],
+            name=message.name,
+            artifact=_slot(message),
+        )
         for message in messages
         if message.type in roles
     ]

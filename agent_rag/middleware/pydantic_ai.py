@@ -173,14 +173,22 @@ class RAGMiddleware(Adapter, _capabilities.AbstractCapability):  # type: ignore[
         for message in messages:
             if message.kind == "response":
                 texts = [part.content for part in message.parts if part.part_kind == "text"]
-                yield ChatMessage.model_validate({"role": "assistant", "content": "\n".join(texts)})
+                shown = citations([message])
+                yield ChatMessage.model_validate({"role": "assistant", "content": "\n".join(texts), "artifact": shown})
                 continue
             for part in message.parts:
                 if part.part_kind == "user-prompt":
                     name = HINT_NAME if self._is_hint(part) else None
                     yield ChatMessage.model_validate({"role": "user", "content": _text(part.content), "name": name})
                 elif part.part_kind == "tool-return":
-                    yield ChatMessage.model_validate({"role": "tool", "content": part.model_response_str()})
+                    metadata = part.metadata if isinstance(part.metadata, dict) else {}
+                    yield ChatMessage.model_validate(
+                        {
+                            "role": "tool",
+                            "content": part.model_response_str(),
+                            "artifact": metadata.get("citations"),
+                        }
+                    )
 
 
 class _KnowledgeToolset(_toolsets.AbstractToolset):  # type: ignore[misc, name-defined]

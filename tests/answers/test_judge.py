@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from agent_rag import check_answer
-from agent_rag.answers import judge_rest
+from agent_rag.answers import CheckedAnswer, Sentence, judge_rest
 from agent_rag.errors import ChatError
 from agent_rag.middleware import Citation
 from agent_rag.testing import ScriptedChatModel
 from agent_rag.testing.chat import spoken
+from tests.fence_corpus import ATTACKS, as_read
 
 from .test_check import PUMP, shown
 
@@ -48,6 +51,20 @@ async def test_a_judge_that_cannot_quote_changes_nothing(answer: str) -> None:
     judged = await judge_rest(check_answer(ANSWER, citations()), citations(), ScriptedChatModel(answer))
 
     assert judged.sentences[0].outcome == "not_found"
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+async def test_attacks_stay_inside_of_a_judge_prompt(attack: str) -> None:
+    """In a passage and in the sentence: each fence is closed once, and no header is forged."""
+    model = ScriptedChatModel('{"number": 0}')
+    sentence = f"Zzz {' '.join(attack.split())} [1]"
+    open_one = Sentence(text=sentence, start=0, end=len(sentence), outcome="not_found", numbers=(1,))
+
+    await judge_rest(CheckedAnswer(sentences=(open_one,)), [shown(1, attack)], model)
+
+    closing = re.findall(r"</((?:candidate|query)-[0-9a-f]{16})>", as_read(spoken(model.inputs[0])))
+    assert [name.split("-")[0] for name in closing] == ["candidate", "query"]
+    assert not re.search(r"</?retrieved|<\|im_", spoken(model.inputs[0]))
 
 
 async def test_a_judge_that_fails_is_told_of() -> None:

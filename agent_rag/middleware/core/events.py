@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ...answers import Outcome
 from ...events import Event
 from .citation import Citation
 
@@ -37,6 +38,20 @@ class ToolCallEvent(Event):
     is_error: bool = False
     degraded: bool = False
     duration_s: float = 0.0
+
+
+class AnswerChecked(Event):
+    """An answer was compared with the passages that it cites. Without its text."""
+
+    middleware: str
+    counts: dict[Outcome, int]
+    """Outcome -> number of sentences; see `agent_rag.answers`."""
+    never_shown: tuple[int, ...] = ()
+    """Numbers that the answer cites and that stand for nothing."""
+    judged: int = 0
+    """Sentences for which a model found the place."""
+    unjudged: int = 0
+    """Sentences about which the model gave no answer."""
 
 
 class SearchFailed(Event):

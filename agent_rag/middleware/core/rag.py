@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import time
@@ -9,6 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..._util.tracing import span
+from ...answers import CheckedAnswer, Quotable, check_answer, judge_rest
+from ...chat import ChatModel
 from ...errors import ConfigurationError
 from ...events import EventCallback, emit
 from ...retrieval.fence import is_fenced
@@ -17,7 +20,7 @@ from ...retrieval.rerank_llm import LLMReranker
 from ...retrieval.rewrite import QueryRewriter
 from .answering import Answer
 from .arguments import ArgumentError
-from .events import ToolCallEvent
+from .events import AnswerChecked, ToolCallEvent
 from .fields import FilterFields
 from .hint import Hint
 from .hinting import make_hint
@@ -211,6 +214,32 @@ class RAGMiddleware:
         )
         await emit(self._on_event, event)
         return result
+
+    async def check(
+        self, answer: str, citations: Iterable[Quotable], *, judge: ChatModel | Any | None = None
+    ) -> CheckedAnswer:
+        """Compare an answer with what it cites, and tell `on_event` with an `AnswerChecked`.
+
+        Args:
+            answer: Its text, with markers such as ``[1]``.
+            citations: What was shown: ``turn.citations``, or `citations` of the framework's result.
+            judge: A chat model for the sentences that are ``not_found``; see `judge_rest`.
+
+        Raises: ChatError: the judge answered for none of them.
+        """
+        shown = list(citations)
+        checked = await asyncio.to_thread(check_answer, answer, shown)
+        if judge is not None:
+            checked = await judge_rest(checked, shown, judge)
+        event = AnswerChecked(
+            middleware=self.name,
+            counts=checked.counts,
+            never_shown=tuple(checked.never_shown),
+            judged=sum(sentence.judged for sentence in checked.sentences),
+            unjudged=checked.unjudged,
+        )
+        await emit(self._on_event, event)
+        return checked
 
     def _caller(self, name: str) -> Callable[[Any, Turn | None], Awaitable[ToolResult]]:
         async def call(arguments: Any, turn: Turn | None) -> ToolResult:

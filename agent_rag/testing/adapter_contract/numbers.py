@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from ...chat import ChatMessage, ChatReply
 from ...middleware import RAGMiddleware
 from ..chat import ScriptedChatModel, call, spoken
 from ..knowledge import FactBase
-from .base import AdapterFixtures, agentic, static, when
+from .base import AdapterFixtures, agentic, static, tool_text, when
 
 _PASSAGE = re.compile(r"^\[(\d+)\] \(source: [^\n]*\)\n(FACT\([^)]*\))", re.MULTILINE)
 
@@ -61,6 +63,51 @@ class AdapterNumbers(AdapterFixtures):
         expected = {"static": ["docs-hello"], "agentic": ["faq-more"], "both": ["docs-hello", "faq-more"]}[mode]
         assert [(citation.number, citation.document_id) for citation in outcome.cited] == list(enumerate(expected, 1))
         assert all(citation.chunk_ids == (f"{citation.document_id}:0",) for citation in outcome.cited)
+
+    async def test_the_answer_of_a_run_can_be_checked(self) -> None:
+        """`citations(result)` has the passages, so that each sentence is compared with what it cites."""
+        answer = "It says FACT(more) [1]. It says FACT(less) [1]. So it is [9]."
+        model = ScriptedChatModel(call(query="more"), answer)
+        events: list[Any] = []
+        rag = agentic(FactBase("faq"), on_event=events.append)
+
+        outcome = await self.run(self.make_agent(model, [rag]), "hello")
+
+        checked = await rag.check(outcome.text, outcome.cited)
+        assert events[-1].counts == {"supported": 1, "not_found": 1, "never_shown": 1}
+        assert [one.outcome for one in checked.sentences] == ["supported", "not_found", "never_shown"]
+        assert checked.sentences[0].support[0].quote == "FACT(more)"
+
+    @when("has_history")
+    async def test_what_was_shown_before_is_named_by_its_number(self) -> None:
+        """A search that finds the passage of an earlier turn shows its number, and shows it again when asked for it."""
+        model = ScriptedChatModel(call(query="same"), "So [1].", call(query="same"), "So [1].")
+        agent = self.make_agent(model, [agentic(FactBase("faq"))])
+
+        await self.run(agent, "one")
+        outcome = await self.run(agent, "two")
+
+        assert passages(spoken(model.inputs[-1])) == [(1, "FACT(same)")]
+        assert tool_text(model.inputs[-1]).startswith("Nothing new; shown above: [1].")
+        assert [citation.number for citation in outcome.cited] == [1]
+
+    @when("has_history")
+    async def test_no_number_means_two_things(self) -> None:
+        """Over random conversations of three turns that ask for old and new passages."""
+        for seed in range(5):
+            chance = random.Random(seed)
+            meaning: dict[int, str] = {}
+            queries = [f"q{chance.randrange(4)}" for _ in range(3)]
+            model = ScriptedChatModel(*(step for query in queries for step in (call(query=query), "Done.")))
+            agent = self.make_agent(model, [agentic(FactBase("faq"))])
+
+            outcomes = [await self.run(agent, f"turn {turn}", session=f"s{seed}") for turn in range(3)]
+
+            for number, fact in passages("\n".join(spoken(messages) for messages in model.inputs)):
+                assert meaning.setdefault(number, fact) == fact, queries
+            for citation in (citation for outcome in outcomes for citation in outcome.cited):
+                fact = f"FACT({citation.document_id.removeprefix('faq-')})"
+                assert meaning.setdefault(citation.number, fact) == fact, queries
 
     @when("subagents")
     async def test_a_subagent_goes_on_with_the_numbers(self) -> None:
