@@ -118,6 +118,17 @@ async def test_cleared_results_are_read_again_by_their_number(restart: object) -
     assert unknown.text.startswith("There is no [77] in this conversation")
 
 
+async def test_what_others_store_beside_a_message_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Foreign data in the slot is left alone; a citation that cannot be read is said in the log."""
+    odd: list[object] = ["text", [{"chunk_ids": 7}], [{"url": "x"}], {"citations": 1}, [3]]
+    history = [ChatMessage(role="assistant", content=[], artifact=artifact) for artifact in odd]
+
+    text = await turn_of(agentic(by_query()), "a", history)
+
+    assert "[1] (source: a.md)\ntext a" in text
+    assert "cannot be read" in caplog.text
+
+
 async def test_no_number_means_two_things_in_a_thousand_conversations(restart: object) -> None:
     """Random turns with restarts, cleared tool results, and answers that cite what they saw."""
     assert callable(restart)

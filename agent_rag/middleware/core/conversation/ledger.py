@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from ....chat import ChatMessage
 from ....retrieval.fence import FENCED
 from ..citation import Citation, PassageKey, collected, remembered
+
+logger = logging.getLogger("agent_rag")
 
 _HEADER = re.compile(r"^\[(\d{1,9})\] (\(source: .*\))$", re.MULTILINE)
 _ANY_HEADER = re.compile(r"^\[(\d{1,9})\] \(source: ", re.MULTILINE)
@@ -45,7 +50,7 @@ def read_above(messages: Sequence[ChatMessage]) -> Above:
             above.shown += known or ()
             if known is None:
                 above.entries.update(_entries(fence[0]))
-    for citation in collected(*(_citations_of(message.artifact) for message in messages)):
+    for citation in collected(*(_stored_with(message) for message in messages)):
         known = remembered.of(citation.fence) or []
         above.stored.append((citation, [key for one, keys in known if one.number == citation.number for key in keys]))
         above.highest = max(above.highest, citation.number)
@@ -85,7 +90,11 @@ def _entries(fenced: str) -> dict[str, int]:
     }
 
 
-def _citations_of(artifact: Any) -> Iterable[Any]:
+def _stored_with(message: ChatMessage) -> list[Citation]:
     """Of a `ToolResult`, a `Hint`, or what a framework stored: a list of citations as plain JSON."""
-    found: Any = getattr(artifact, "citations", artifact)
-    return found if isinstance(found, list | tuple) else ()
+    found: Any = getattr(message.artifact, "citations", message.artifact)
+    try:
+        return collected(found) if isinstance(found, list | tuple) else []
+    except (ValidationError, TypeError) as error:
+        logger.warning("citations that are stored with a message cannot be read: %s", error)
+        return []
