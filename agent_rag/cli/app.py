@@ -26,6 +26,7 @@ from ..config.settings import (
     load_settings,
     open_store,
     store_uri,
+    with_stored_model,
 )
 from ..knowledge.knowledge_base import KnowledgeBase
 from . import output as console
@@ -239,6 +240,7 @@ def mcp(
                 place = store_uri(found, settings.folder)
                 if place not in stores:  # an embedded folder can be opened only once
                     stores[place] = await stack.enter_async_context(open_store(found, folder=settings.folder))
+                found = await with_stored_model(chosen, found, stores[place])
                 bases.append(knowledge_base_from(chosen, found, stores[place]))
             parameters = settings.middleware.model_copy(update={"mode": "agentic"})
             if settings.middleware.model_fields_set.isdisjoint({"tools", "read_document"}):

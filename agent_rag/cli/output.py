@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..ingestion.manage import SourceSummary
     from ..knowledge.finding import FindResult
     from ..knowledge.outline import DocumentOutline
+    from ..knowledge.reembedding import ModelReindex
     from ..knowledge.reindexing import KeywordReindex
     from ..stores.copy import CopyReport
     from ..stores.sqlite.maintenance import CheckReport, CompactReport
@@ -301,6 +302,26 @@ def show_reindexed(report: KeywordReindex, *, as_json: bool) -> None:
     unchanged = f", {report.unchanged:,} had them already" if report.unchanged else ""
     done = f"{report.documents:,} documents ({report.chunks:,} chunks) indexed anew with {report.fields}{unchanged}"
     console_of().print(done, highlight=False)
+
+
+def show_reembedded(report: ModelReindex, model: str, *, configured: bool, as_json: bool) -> None:
+    """What was embedded anew, and what to write into agent-rag.toml so that it is used.
+
+    Args:
+        configured: Whether the file names the former model.
+    """
+    if as_json:
+        show_json(report)
+        return
+    unchanged = f", {report.unchanged:,} by an earlier run" if report.unchanged else ""
+    done = f"{report.documents:,} documents ({report.chunks:,} chunks) embedded with {model}{unchanged}"
+    lines = [done]
+    if not report.switched:
+        lines.append(f'this store cannot switch by itself; in agent-rag.toml: collection = "{report.collection}"')
+    if configured or not report.switched or not model.startswith("local"):
+        lines.append(f'in agent-rag.toml, from now on: embedding = "{model}"')
+    for line in lines:
+        console_of().print(line, highlight=False, markup=False)
 
 
 def errors() -> Console:

@@ -23,6 +23,7 @@ from ..config.settings import (
     knowledge_base_from,
     load_settings,
     open_store,
+    with_stored_model,
 )
 from ..errors import (
     AgentRAGError,
@@ -147,7 +148,7 @@ async def _entered(
     if not writes and (missing := missing_file(store)) is not None:
         raise ConfigurationError(f"there is no store yet: {missing} does not exist; agent-rag ingest PATH makes it")
     async with store as opened:
-        yield knowledge_base_from(name, settings, opened)
+        yield knowledge_base_from(name, await with_stored_model(name, settings, opened), opened)
 
 
 def missing_file(store: VectorStoreBase) -> Path | None:

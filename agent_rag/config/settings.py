@@ -10,12 +10,14 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from ..embeddings.base import EmbeddingModelBase
+from ..embeddings.local import model_of
 from ..embeddings.registry import embedding_model, is_paid
 from ..errors import ConfigurationError
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..limits import Limits
 from ..middleware.core.parameters import Parameters
 from ..stores.base import VectorStoreBase
+from ..stores.native import NativeStoreBase
 from ..stores.uri import store_from_uri
 from .tables import ChatSettings, IngestSettings, MCPSettings, Options, RerankerSettings, Scalar, SearchSettings, Table
 
@@ -194,6 +196,17 @@ def embedding_model_from(settings: KnowledgeBaseSettings) -> EmbeddingModelBase 
 
         return CachedEmbeddingModel(model)
     return model
+
+
+async def with_stored_model(
+    name: str, settings: KnowledgeBaseSettings, store: VectorStoreBase
+) -> KnowledgeBaseSettings:
+    """With the local model that the collection has the vectors of (`agent-rag reindex`), where none is configured."""
+    if "embedding" in settings.model_fields_set or not isinstance(store, NativeStoreBase):
+        return settings
+    info = await store.collection_info(settings.collection or name)
+    stored = model_of(info.fingerprint) if info is not None and info.fingerprint else None
+    return settings if stored is None else settings.model_copy(update={"embedding": f"local:{stored}"})
 
 
 def knowledge_base_from(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -13,6 +14,8 @@ from ..stores.native import NativeStoreBase
 from .embedder import Embedder
 
 T = TypeVar("T")
+FRESH_S = 1.0
+"""So long a handle believes what it has seen of a collection, whose model may be changed by `reindex_model`."""
 
 
 class Collection:
@@ -28,26 +31,34 @@ class Collection:
         self._embedder = embedder
         self._owner = owner
         self._info: CollectionInfo | None = None
+        self._since = 0.0
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
-        """Create it if needed, and compare it with the model; once."""
+        """Create it if needed, and compare it with the model."""
         async with self._opening:
-            if self._info is None:
+            if not self._is_fresh:
                 info = await self.store.open_collection(
                     self.name, self._embedder.dimensions, fingerprint=self._embedder.fingerprint
                 )
                 self._compare(info)
-                self._info = info
+                self._saw(info)
 
     async def exists(self) -> bool:
         """Whether there is one; then it has been compared with the model. Reading creates nothing."""
-        if self._info is None:
+        if not self._is_fresh:
             info = await self.store.collection_info(self.name)
             if info is not None:
                 self._compare(info)
-            self._info = info
+            self._saw(info)
         return self._info is not None
+
+    @property
+    def _is_fresh(self) -> bool:
+        return self._info is not None and time.monotonic() - self._since < FRESH_S
+
+    def _saw(self, info: CollectionInfo | None) -> None:
+        self._info, self._since = info, time.monotonic()
 
     async def if_there(self, empty: T, operation: Callable[[], Awaitable[T]]) -> T:
         """The answer of `operation`; `empty` while the collection does not exist, or when it was dropped meanwhile."""
@@ -69,7 +80,10 @@ class Collection:
             return await self.store.replace(self.name, documents, records, scope=scope)
 
     def _compare(self, info: CollectionInfo) -> None:
-        cure = "search with the model it was built with, or ingest into a new collection"
+        cure = (
+            "search with the model it was built with, ingest into a new collection, or give this one the vectors of "
+            "another model: agent-rag reindex --model NAME"
+        )
         if self._embedder.model is not None and info.dimensions != self._embedder.dimensions:
             raise DimensionMismatchError(
                 f"collection {self.name!r} holds {info.dimensions}-dimensional vectors, "

@@ -9,10 +9,12 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from .._util.tracing import span
+from ..content import DataBlock
 from ..documents import (
     Chunk,
     ChunkKey,
@@ -23,7 +25,7 @@ from ..documents import (
     storable_metadata,
 )
 from ..embeddings.base import EmbeddingModelLike
-from ..errors import ConfigurationError, redact
+from ..errors import ConfigurationError, DimensionMismatchError, ModelMismatchError, redact
 from ..events import (
     DocumentsDeleted,
     DocumentsRefused,
@@ -55,6 +57,7 @@ from .hits import Hits
 from .keyword_fields import KeywordFields, first_chunk
 from .misspelt import corrections_for, shown_corrections
 from .outline import DocumentOutline, outline_of, select
+from .reembedding import ModelReindex, Reembedding
 from .reindexing import KeywordReindex, reindex_keywords
 from .search import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
 from .tables import DocumentTables, tables_of, with_tables_of
@@ -138,28 +141,33 @@ class KnowledgeBase:
             raise ConfigurationError(f"keyword_weight is {keyword_weight}; it is a share, from 0 to 1")
         self.name = name
         self.description = description
-        self.embedding_model = embedding_model
-        self._embedder = Embedder(embedding_model)
         self.vector_store = vector_store
         self.collection = collection
         self.limits = limits or Limits()
-        self.limits.check("dimensions", self._embedder.dimensions, f"vectors of the model of {name!r}")
         self._metadata_filter = metadata_filter
         self._fusion = fusion
-        self._by_coverage = keyword_weight is None and bool(getattr(embedding_model, "coverage_weighting", False))
-        if keyword_weight is None:
-            keyword_weight = getattr(embedding_model, "keyword_weight", None)
-        self._keyword_weight = DEFAULT_KEYWORD_WEIGHT if keyword_weight is None else keyword_weight
+        self._given_weight = keyword_weight
         self._candidates = candidates
         self._on_event = on_event
         self._store: NativeStoreBase = (
             vector_store
             if isinstance(vector_store, NativeStoreBase)
-            else SevenMethodAdapter(vector_store, self._embedder.dimensions)
+            else SevenMethodAdapter(vector_store, Embedder(embedding_model).dimensions)
         )
-        self._stored = Collection(self._store, collection, self._embedder, owner=name)
+        self._use(embedding_model)
         self._keyword_fields = KeywordFields(self._store, collection, keyword_grams)
         self._tables = tables_of(tables, collection)
+
+    def _use(self, embedding_model: EmbeddingModelLike | None) -> None:
+        self.embedding_model = embedding_model
+        self._embedder = Embedder(embedding_model)
+        self.limits.check("dimensions", self._embedder.dimensions, f"vectors of the model of {self.name!r}")
+        weight = self._given_weight
+        self._by_coverage = weight is None and bool(getattr(embedding_model, "coverage_weighting", False))
+        if weight is None:
+            weight = getattr(embedding_model, "keyword_weight", None)
+        self._keyword_weight = DEFAULT_KEYWORD_WEIGHT if weight is None else weight
+        self._stored = Collection(self._store, self.collection, self._embedder, owner=self.name)
 
     def __repr__(self) -> str:
         return f"KnowledgeBase({self.name!r}, collection={self.collection!r})"
@@ -200,6 +208,7 @@ class KnowledgeBase:
         other._fusion = self._fusion if fusion is None else fusion
         other._keyword_weight = self._keyword_weight if keyword_weight is None else keyword_weight
         other._candidates = self._candidates if candidates is None else candidates
+        other._by_coverage = self._by_coverage and keyword_weight is None
         return other
 
     # --- writing ---
@@ -454,6 +463,37 @@ class KnowledgeBase:
         self._keyword_fields.forget()
         return report
 
+    async def reindex_model(
+        self, embedding_model: EmbeddingModelLike, *, on_progress: Callable[[int, int], None] | None = None
+    ) -> ModelReindex:
+        """Embed the whole collection with another model, while it is searched with the one it has; then switch at once.
+
+        It goes on where a run that was killed left off, and catches up what is written meanwhile. This handle uses the
+        new model from the switch on; others get a `ModelMismatchError` a second later, and are made anew with the new
+        model. Writers who have not seen the switch lose nothing. Files are not read again, then or at the next sync.
+
+        Args:
+            embedding_model: The new one.
+            on_progress: Called with (documents done, documents) after each batch.
+
+        Returns: With `switched` False where the store cannot exchange collections (all but SQLite and memory): the
+            report then names the collection that has the new vectors, for a KnowledgeBase of its own.
+        Raises: ConfigurationError: this is a part of a collection (`metadata_filter`), a seven-method store, or an
+            image that the new model cannot embed. EmbeddingError, StoreError: what is done is kept.
+        """
+        if self._metadata_filter is not None or not self.atomic:
+            raise ConfigurationError(
+                f"{self.name!r} is a part of the collection {self.collection!r}, or its store has the seven methods "
+                "only; reindex it from a knowledge base without metadata_filter, over a store of this package"
+            )
+        embedder = Embedder(embedding_model)
+        self.limits.check("dimensions", embedder.dimensions, f"vectors of the new model of {self.name!r}")
+
+        async def switch() -> None:
+            self._use(embedding_model)
+
+        return await Reembedding(self._store, self.collection, embedder, on_progress=on_progress).run(switch)
+
     # --- reading ---
 
     async def search(
@@ -491,6 +531,29 @@ class KnowledgeBase:
         texts, blocks = usable_queries(queries, self.limits, multimodal=self._embedder.multimodal)
         if top_k <= 0 or not (texts or (blocks and mode != "keyword")):
             return Hits()
+        embedder = self._embedder
+        search = partial(self._search, texts, blocks, top_k, score_threshold, mode, filter, distinct=distinct)
+        try:
+            hits = await search()
+        except (DimensionMismatchError, ModelMismatchError):
+            if self._embedder is embedder:
+                raise
+        else:
+            if self._embedder is embedder:
+                return hits
+        return await search()  # another model came meanwhile (`reindex_model`)
+
+    async def _search(
+        self,
+        texts: list[str],
+        blocks: list[DataBlock],
+        top_k: int,
+        score_threshold: float | None,
+        mode: SearchMode,
+        filter: FilterLike | None,
+        *,
+        distinct: bool,
+    ) -> Hits:
         if not await self._stored.exists():
             return Hits()
         scope = None if (now := self.metadata_filter) is None else storable_metadata(now)

@@ -34,6 +34,16 @@ class NativeStoreBase(VectorStoreBase):
     keyword_search: bool = True
     """Whether `retrieve` takes texts: BM25 over the tokens of `retrieval.lexical`."""
 
+    can_exchange: bool = False
+    """Whether `exchange_collections` works."""
+
+    async def exchange_collections(self, first: str, second: str) -> None:
+        """Give each of two collections the other's name, at once: every reader sees both names before or after it.
+
+        Raises: CollectionNotFoundError: one of them is not there. ConfigurationError: this store cannot.
+        """
+        raise ConfigurationError(f"{type(self).__name__} cannot exchange the names of {first!r} and {second!r}")
+
     async def create_collection(self, name: str, dimensions: int) -> None:
         await self.open_collection(name, dimensions)
 

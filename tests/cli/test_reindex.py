@@ -47,3 +47,27 @@ def test_reindex_wants_to_know_what(folder: Path) -> None:
 
     assert refused.exit_code == 2
     assert "agent-rag reindex --keywords" in refused.output
+
+
+def test_another_model_is_used_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a configured model the collection says which local one it has; a configured one is to be changed."""
+    pytest.importorskip("onnxruntime", reason="pip install -r requirements/test.txt")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("The pumps have been running loudly since yesterday.")
+    assert run("ingest", "notes").exit_code == 0
+
+    report = result("reindex", "--model", "local:all-MiniLM-L6-v2")
+    hits = result("search", "noise of machines", "--mode", "semantic")
+    (tmp_path / "agent-rag.toml").write_text('[knowledge_bases.default]\nembedding = "local:all-MiniLM-L6-v2"\n')
+    shown = run("reindex", "--model", "local").stdout
+    refused = run("search", "noise of machines")
+
+    assert report == {"collection": "default", "switched": True, "documents": 1, "chunks": 1, "unchanged": 0}
+    assert hits[0]["document_id"] == "a.txt"
+    assert shown.splitlines() == [
+        "1 documents (1 chunks) embedded with local",
+        'in agent-rag.toml, from now on: embedding = "local"',
+    ]
+    assert refused.exit_code == 4
+    assert "agent-rag reindex --model NAME" in refused.output

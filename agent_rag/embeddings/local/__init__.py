@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .model import LocalEmbeddingModel
+from .model import LocalEmbeddingModel, model_of
 
-__all__ = ["LocalEmbeddingModel"]
+__all__ = ["LocalEmbeddingModel", "model_of"]

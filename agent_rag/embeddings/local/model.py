@@ -23,6 +23,16 @@ _ENCODERS = {
 }
 
 
+def model_of(fingerprint: str) -> str | None:
+    """The name of the model that a fingerprint is of; None for other models and folders."""
+    return next((name for name in _ENCODERS if _encoder_class(name).fingerprint == fingerprint), None)
+
+
+def _encoder_class(name: str) -> Any:
+    module, class_name = _ENCODERS[name]
+    return getattr(importlib.import_module(f".{module}", __package__), class_name)
+
+
 class LocalEmbeddingModel(EmbeddingModelBase):
     """Embeds without a key, a network or a GPU. Weights load on first use, in a thread; all instances share them.
 
@@ -68,8 +78,7 @@ class LocalEmbeddingModel(EmbeddingModelBase):
         elif options:
             raise ConfigurationError(f"{', '.join(sorted(options))} is for path=FOLDER; {model!r} has no such option")
         else:
-            module_name, class_name = _ENCODERS[model]
-            encoder = getattr(importlib.import_module(f".{module_name}", __package__), class_name)()
+            encoder = _encoder_class(model)()
         self._encoder = encoder
         self.dimensions = encoder.dimensions
         self.keyword_weight = keyword_weight if keyword_weight is not None else encoder.keyword_weight

@@ -34,6 +34,8 @@ class MemoryStore(NativeStoreBase):
     a reader sees the state before or after a write.
     """
 
+    can_exchange = True
+
     def __init__(self, *, distance: Distance = "Cosine", max_chunks: int | None = None) -> None:
         """
         Args:
@@ -84,6 +86,12 @@ class MemoryStore(NativeStoreBase):
     async def list_collections(self) -> list[str]:
         self._check_open()
         return sorted(self._tables)
+
+    async def exchange_collections(self, first: str, second: str) -> None:
+        one, other = self._table(first), self._table(second)
+        one.info = one.info.model_copy(update={"name": second})
+        other.info = other.info.model_copy(update={"name": first})
+        self._tables[first], self._tables[second] = other, one
 
     # --- writing ---
 

@@ -52,6 +52,8 @@ class SQLiteStore(NativeStoreBase):
     acknowledged when it is synced to the disk.
     """
 
+    can_exchange = True
+
     def __init__(
         self,
         path: str | Path,
@@ -172,6 +174,18 @@ class SQLiteStore(NativeStoreBase):
                 return check_collections(connection)
 
         return await self._read(read)
+
+    async def exchange_collections(self, first: str, second: str) -> None:
+        def write(database: Database) -> None:
+            with database.writing() as connection:
+                transaction = Transaction(connection)
+                transaction.exchange(
+                    existing(Collection.load(connection, first), first),
+                    existing(Collection.load(connection, second), second),
+                )
+                transaction.finish()
+
+        await self._write(write)
 
     # --- writing ---
 

@@ -66,6 +66,15 @@ class Transaction:
         self.state.collections -= 1
         self._log(row[0], SEGMENTS, 0, 0)
 
+    def exchange(self, first: Collection, second: Collection) -> None:
+        """Give each the other's name."""
+        names = first.name, second.name
+        for collection, name in ((first, f"{names[0]}\0"), (second, names[0]), (first, names[1])):
+            collection.name = name
+            collection.save(self._connection)
+        for collection in (first, second):
+            self._log(collection.c, SEGMENTS, 0, 0)
+
     # --- documents ---
 
     def find(self, collection: Collection, name: Name) -> Place | None:
