@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..config.parts import contexts_of
 from ..config.settings import KnowledgeBaseSettings, Settings
 from ..knowledge.knowledge_base import KnowledgeBase
 from .options import Loading
@@ -79,6 +80,7 @@ def _load(
         from . import ingesting
 
         options = {**ingesting.options_of(settings, given), **more}
+        options["contexts"] = contexts_of(settings.ingest, known.chat)
         chosen = paths or [_place(known.folder, one) for one in settings.sources]
         if not chosen:
             stop("no path is given, and agent-rag.toml names no sources; try: agent-rag ingest FOLDER", given.as_json)

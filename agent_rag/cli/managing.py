@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from ..config.settings import KnowledgeBaseSettings
+from ..config.settings import KnowledgeBaseSettings, Settings
 from ..knowledge.knowledge_base import KnowledgeBase
 from . import output as console
 from .options import All, AsJSON, Base, Config, Quiet, StoreURI
 from .progress import progress_of_load
 from .reporting import show_report
-from .running import run, tell_if_empty
+from .running import run, run_with_settings, tell_if_empty
 
 
 def sources(kb: Base = None, config: Config = None, store: StoreURI = None, as_json: AsJSON = False) -> None:
@@ -39,16 +39,18 @@ def reload(
 ) -> None:
     """Read every file of a source anew, and delete what is gone."""
 
-    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings) -> None:
+    async def work(base: KnowledgeBase, settings: KnowledgeBaseSettings, known: Settings) -> None:
+        from ..config.parts import contexts_of
         from ..ingestion import reload_source
 
+        contexts = contexts_of(settings.ingest, known.chat)
         with progress_of_load(quiet=quiet, as_json=as_json) as on_event:
-            report = await reload_source(base, name, on_event=on_event)
+            report = await reload_source(base, name, contexts=contexts, on_event=on_event)
         show_report(report, as_json=as_json, show_all=show_all, quiet=quiet)
         if not report.ok:
             raise typer.Exit(1)
 
-    run(work, kb, config, store, as_json, writes=True)
+    run_with_settings(work, kb, config, store, as_json, writes=True)
 
 
 def remove(

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ..chat import ChatModel, OpenAIChatModel
 from ..chunkers import AutoChunker, ChunkerBase, chunker_from
 from ..errors import ConfigurationError
-from ..ingestion import CharDedup, CharFilter, CleanText, RemoveBoilerplate, TransformBase
+from ..ingestion import CharDedup, CharFilter, CleanText, ContextWriter, RemoveBoilerplate, TransformBase
 from ..parsers import ParserBase, ParserPool, TesseractOCR, parser_for
 from ..retrieval.rerank import RerankerBase
 from ..sources import SourceItem
@@ -123,6 +123,11 @@ def chat_model_of(settings: ChatSettings) -> OpenAIChatModel:
         supports_images=settings.supports_images,
         options=settings.options,
     )
+
+
+def contexts_of(settings: IngestSettings, chat: ChatSettings) -> ContextWriter | None:
+    """What writes lines of context; None: they are not asked for. Raises: ConfigurationError: no model is named."""
+    return ContextWriter(chat_model_of(chat)) if settings.contexts else None
 
 
 def reranker_of(settings: Settings, model: ChatModel | None = None) -> RerankerBase | None:

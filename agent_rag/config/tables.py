@@ -35,6 +35,9 @@ class IngestSettings(Table):
     transforms: list[str | dict[str, list[str]]] | None = None
     """Steps between parsing and chunking, in order: "CleanText", "RemoveBoilerplate", { CharFilter = ["x"] },
     { CharDedup = ["-"] }. Default: CleanText."""
+    contexts: bool = False
+    """The model of [chat] writes a line of context for each chunk, which is indexed and never shown: a request for each
+    chunk, once. `agent-rag ingest --dry-run` says how many."""
     strict: bool = False
     """Stop at the first failure."""
     checksum: bool = False

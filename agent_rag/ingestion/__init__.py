@@ -1,5 +1,6 @@
 """From a source to a knowledge base: what is new is parsed, what is gone is pruned, and the report says so."""
 
+from .contextual import ContextWriter
 from .ingest import ingest, sync
 from .manage import SourceSummary, list_sources, reload_source, remove_source
 from .options import IngestOptions, SyncOptions
@@ -12,6 +13,7 @@ __all__ = [
     "CharDedup",
     "CharFilter",
     "CleanText",
+    "ContextWriter",
     "Edit",
     "Estimate",
     "FileReport",

@@ -65,6 +65,7 @@ _BATCH_DOCUMENTS = 64
 _BETWEEN_BYTES = 32 * 1024 * 1024
 _CHUNK_BYTES = 4096
 _CELL_BYTES = 100
+_INCOMPLETE = "without all lines of context"
 # Documents that are ready wait so long for more, so that many small ones are one transaction.
 _LINGER_S = 0.05
 
@@ -267,6 +268,16 @@ class Flow:
         for chunk in read.chunks:
             chunk.title = chunk.title or title
             characters += len(chunk.text)
+        warnings = list(read.warnings)
+        if (contexts := self.options.contexts) is not None and self.options.dry_run:
+            estimate = self.report.estimate = self.report.estimate or Estimate()
+            more = await contexts.cost(read.chunks)
+            estimate.add_contexts(more.requests, more.tokens, more.shared_tokens)
+        elif contexts is not None:
+            added = await contexts.add(read.chunks)
+            warnings += added.warnings
+            if added.failed:  # not what was asked for, so that the next run does it again
+                look = replace(look, pipeline=replace(look.pipeline, transforms=_INCOMPLETE))
         cells = sum(table.row_count * len(table.columns) for table in read.tables)
         cost = len(read.chunks) * _CHUNK_BYTES + 2 * characters + _CELL_BYTES * cells
         await self._budget.take(cost)
@@ -276,7 +287,7 @@ class Flow:
             look,
             read.chunks,
             title,
-            list(read.warnings),
+            warnings,
             outcome,
             self.check.cause(task, look),
             cost,

@@ -12,6 +12,7 @@ from ..events import EventCallback, Trigger
 from ..parsers import ParserBase, ParserPool
 from ..sources import SourceItem
 from ..sources.base import MetadataFor
+from .contextual import ContextWriter
 from .transforms import TransformBase
 
 ParserFor = Callable[[SourceItem], ParserBase]
@@ -28,6 +29,8 @@ class SyncOptions(TypedDict, total=False):
     """Worker processes to parse in; default: some for this call."""
     transforms: Sequence[TransformBase] | None
     """Steps between parsing and chunking, in order; default: `CleanText`, () for none."""
+    contexts: ContextWriter | None
+    """Has a chat model write a line of context for each chunk, which is indexed and never shown; default: none."""
     strict: bool
     """Raise at the first failure."""
     prune: bool
@@ -89,6 +92,7 @@ class RunOptions:
     parser_for: ParserFor | None = None
     pool: ParserPool | None = None
     transforms: Sequence[TransformBase] | None = None
+    contexts: ContextWriter | None = None
     strict: bool = False
     prune: bool = True
     max_prune_share: float = 0.5

@@ -41,6 +41,18 @@ class Estimate(BaseModel):
     """About as many tokens, by `approx_tokens`; no tokenizer is asked."""
     requests: int = 0
     """Requests to the embedding model, if none is refused."""
+    context_requests: int = 0
+    """Lines of context that a chat model would be asked for (`ContextWriter`), one request each."""
+    context_tokens: int = 0
+    """About as many tokens would be sent for them."""
+    context_shared_tokens: int = 0
+    """Of these in the beginning of a request that an earlier one had: cheaper where the provider caches prompts."""
+
+    def add_contexts(self, requests: int, tokens: int, shared_tokens: int) -> None:
+        """Count what the lines of context of one document would cost."""
+        self.context_requests += requests
+        self.context_tokens += tokens
+        self.context_shared_tokens += shared_tokens
 
 
 class IngestReport(BaseModel):
@@ -93,5 +105,11 @@ class IngestReport(BaseModel):
         told = ", ".join(f"{count} {outcome}" for outcome, count in self.counts.items()) or "no files"
         if self.estimate is not None:
             cost = self.estimate
-            return f"would be: {told}; {cost.chunks} chunks to embed, ~{cost.tokens} tokens, {cost.requests} requests"
+            embedding = f"{cost.chunks} chunks to embed, ~{cost.tokens} tokens, {cost.requests} requests"
+            if cost.context_requests:
+                embedding += (
+                    f"; {cost.context_requests} lines of context to write, ~{cost.context_tokens} tokens, of these "
+                    f"~{cost.context_shared_tokens} in a shared beginning"
+                )
+            return f"would be: {told}; {embedding}"
         return f"{told}; {self.embedded} chunks embedded in {self.seconds:.1f} s"

@@ -82,13 +82,18 @@ class IngestRun:
         await self._flow(plan).process(plan.tasks)
         await self.progress.finish(listed.name)
 
+    def _made_by(self) -> str:
+        """What stands between parsing and embedding, beside the chunker."""
+        steps = fingerprint_of_all(self._transforms)
+        return steps if self.options.contexts is None else f"{steps}|{self.options.contexts.fingerprint}"
+
     def _flow(self, plan: Plan) -> Flow:
         check = ChangeCheck(
             self.options,
             self.options.parser_for or _parser_of,
             lambda task: self._chunkers[task.listed.name][0].fingerprint,
             fingerprint_of(self.kb.embedding_model) if self.kb.embedding_model is not None else "",
-            fingerprint_of_all(self._transforms),
+            self._made_by(),
             TABLES_VERSION if self.kb.keeps_tables else "",
         )
         reuse = Reuse(self.kb, plan)

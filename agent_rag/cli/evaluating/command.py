@@ -112,7 +112,10 @@ def evaluate(
         if tune:
             await _tune(base, settings, known, asked, corpus, sizes or (), as_json=as_json)
             return
-        report = await _measured(base, settings, asked, _ways(settings, known, compare or ()), corpus, quiet=as_json)
+        ways = _ways(settings, known, compare or ())
+        report = await _measured(base, settings, asked, ways, corpus, quiet=as_json)
+        if settings.ingest.contexts and any(way.index.changed for way in ways):
+            report.notes.append("indexes that were made for this run have no lines of context, which `now` has")
         if left_out:
             report.notes.append(f"{left_out} questions are left out by {review_path(questions)}")
         if html is not None:
