@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from .raw import RawTable
 from .types import is_missing, is_typed
@@ -13,6 +14,13 @@ _SAMPLE_ROWS = 100
 _LEAST_OVERLAP = 0.8
 _LEAST_TITLED_OVERLAP = 0.9
 _MAX_TITLE_ROWS = 8
+MAX_COLUMNS = 500
+"""Of a table."""
+MAX_SEGMENTS = 20_000
+"""Runs of cells on a sheet; with more it is no sheet of tables, and taken as one."""
+_MAX_GROUPS = 40
+_NEAR = 50
+"""So many blocks back one may go on."""
 _REMARK = re.compile(
     r"[*†‡¹²³]|\(?\d{1,2}\)|(?:quelle|source|notes?|anmerkung(?:en)?|hinweise?|footnotes?|legende?)\b", re.I
 )
@@ -31,10 +39,20 @@ class Block:
     above: list[str] = field(default_factory=list)
     """Lines that stand above it, apart from it."""
     below: list[str] = field(default_factory=list)
+    _types: tuple[int, set[int]] = (0, set())
+    """(rows that were looked at, what they said): looked at again when there are twice as many."""
 
     @property
     def width(self) -> int:
         return len(self.columns)
+
+    def types(self) -> set[int]:
+        """`typed_columns` of the rows below the first."""
+        looked, found = self._types
+        if len(self.rows) >= 2 * looked:
+            found = typed_columns(self.rows[1:])
+            self._types = (len(self.rows), found)
+        return found
 
 
 def blocks_of(raw: RawTable) -> list[Block]:
@@ -44,7 +62,9 @@ def blocks_of(raw: RawTable) -> list[Block]:
     if raw.kind in ("document", "records"):
         block = _taken(rows, raw.numbers, range(width))
         return [block] if block.rows else []
-    segments = list(_segments(rows, raw.numbers, range(width)))
+    segments = list(islice(_segments(rows, raw.numbers, range(width)), MAX_SEGMENTS + 1))
+    if len(segments) > MAX_SEGMENTS:
+        return [_taken(rows, raw.numbers, range(width))]
     return list(_joined(segments))
 
 
@@ -66,10 +86,10 @@ def typed_columns(rows: Sequence[Sequence[str]]) -> set[int]:
 
 def goes_on(above: Block, below: Block) -> bool:
     """Whether the first row of `below` is a row of the table above, by the types of its columns."""
-    if not set(below.columns) <= set(above.columns) or len(above.rows) < 2:
+    if len(above.rows) < 2 or above.width > MAX_COLUMNS or not set(below.columns) <= set(above.columns):
         return False
     row = dict(zip(below.columns, below.rows[0], strict=True))
-    types = [above.columns[index] for index in typed_columns(above.rows[1:])]
+    types = [above.columns[index] for index in above.types()]
     cells = [row.get(column, "") for column in types]
     typed = [cell for cell in cells if not is_missing(cell)]
     return bool(typed) and all(map(is_typed, typed)) and fill(below.rows[0]) > 1
@@ -119,6 +139,8 @@ def _side_by_side(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> list
             groups[-1].append(column)
         else:
             groups.append([column])
+    if len(groups) > _MAX_GROUPS:
+        return [list(chain.from_iterable(groups))]
     parts = groups[:1]
     for group in groups[1:]:
         if _is_one_table(rows, parts[-1], group):
@@ -156,7 +178,8 @@ def _joined(blocks: Sequence[Block]) -> Iterator[Block]:
     titles: list[Block] = []
     done: list[Block] = []
     for block in blocks:
-        above = next((one for one in reversed(done) if set(block.columns) & set(one.columns)), None)
+        columns = set(block.columns)
+        above = next((one for one in reversed(done[-_NEAR:]) if not columns.isdisjoint(one.columns)), None)
         if _is_title(block) and done and _REMARK.match(_lines(block)[0]):
             done[-1].below += _lines(block)
         elif _is_title(block):
@@ -195,6 +218,8 @@ def _named(block: Block, index: int) -> dict[int, str]:
 
 def _lacks_its_header(above: Block, block: Block) -> bool:
     """Whether the last row of a block names the columns of the data below an empty row."""
+    if block.width > MAX_COLUMNS:
+        return False
     names = dict(zip(above.columns, above.rows[-1], strict=True))
     types = {block.columns[index] for index in typed_columns(block.rows)}
     shared = [names[column] for column in block.columns if names.get(column)]

@@ -9,7 +9,7 @@ from itertools import compress, islice
 from typing import Any
 
 from ..documents import Section
-from .blocks import Block, blocks_of, fill
+from .blocks import MAX_COLUMNS, Block, blocks_of, fill
 from .header import Layout, layout_of
 from .model import Column, Table, Value
 from .names import distinct, sql_name
@@ -20,7 +20,6 @@ from .types import Hints, Typed, hints_of, typed
 VERSION = "1"
 """Raised when the same document would give other tables; ingestion reads the files anew then."""
 
-MAX_COLUMNS = 500
 _MAX_CELL = 4000
 """Characters of a text; the whole cell is in the document's chunks."""
 _MAX_BLOCKS = 60
@@ -63,9 +62,11 @@ def _by_hand(raw: RawTable, block: Block, rows: Sequence[Sequence[str]]) -> Iter
 
 
 def _table(raw: RawTable, block: Block, all_say: Hints) -> Table | None:
+    if block.width > MAX_COLUMNS:
+        return None
     layout = layout_of(block, named=raw.named)
     rows, numbers = block.rows[layout.start :], block.numbers[layout.start :]
-    if not rows or block.width > MAX_COLUMNS or not _is_table(raw, block, layout, len(rows)):
+    if not rows or not _is_table(raw, block, layout, len(rows)):
         return None
     rows, numbers, below = _without_notes(rows, numbers, raw)
     if not rows:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from .model import Value
 
@@ -14,6 +15,8 @@ _LABEL = re.compile(
     re.I,
 )
 _LABEL_BEHIND = re.compile(r".{1,40}\b(?:total|sum|summe|subtotal|gesamt|ergebnis)\s*:?", re.I)
+_MAX_CANDIDATES = 200
+"""With more, the words are those of the data."""
 _CLOSE = 0.006
 """Totals are rounded to what is shown."""
 
@@ -29,18 +32,11 @@ def total_rows(rows: Sequence[Sequence[Value]], numeric: Sequence[int], texts: S
         numeric, texts: Columns of numbers and of texts.
     """
     found: list[int] = []
-    if not numeric:
-        return found
     start = 0
-    for index, row in enumerate(rows):
-        label = next((str(row[column]) for column in texts if row[column] is not None), None)
+    candidates = list(islice(_candidates(rows, numeric, texts), _MAX_CANDIDATES + 1)) if numeric else []
+    for index, label in candidates if len(candidates) <= _MAX_CANDIDATES else ():
+        row = rows[index]
         is_last = index == len(rows) - 1
-        if label is None:
-            named = is_last and index > 1
-        else:
-            named = bool(_LABEL.fullmatch(label.strip()) or _LABEL_BEHIND.fullmatch(label.strip()))
-        if not named or all(row[column] is None for column in numeric):
-            continue
         data = [at for at in range(index) if at not in found]
         recent = [at for at in data if at >= start]
         sums = any(_sums_up(rows, row, numeric, part, label) for part in (recent, data) if part)
@@ -48,6 +44,20 @@ def total_rows(rows: Sequence[Sequence[Value]], numeric: Sequence[int], texts: S
             found.append(index)
             start = index + 1
     return found
+
+
+def _candidates(
+    rows: Sequence[Sequence[Value]], numeric: Sequence[int], texts: Sequence[int]
+) -> Iterator[tuple[int, str | None]]:
+    """(position, label) of the rows that say that they are totals, and of the last row where it says nothing."""
+    for index, row in enumerate(rows):
+        label = next((str(row[column]) for column in texts if row[column] is not None), None)
+        if label is None:
+            named = 1 < index == len(rows) - 1
+        else:
+            named = bool(_LABEL.fullmatch(label.strip()) or _LABEL_BEHIND.fullmatch(label.strip()))
+        if named and any(row[column] is not None for column in numeric):
+            yield index, label
 
 
 def _sums_up(

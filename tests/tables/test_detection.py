@@ -291,3 +291,27 @@ def test_hostile_tables_are_read_in_time() -> None:
     assert extract_tables([text_section(wide, "a.md")]) == []
     assert extract_tables([text_section("[" * 50_000, "a.json", format="json")]) == []
     assert extract_tables([text_section("|" * 100_000 + "\n" + "-" * 100_000, "a.md")]) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "tables"),
+    [
+        ([["x" if column % 2 == 0 else "" for column in range(2_000)] for _ in range(20)], 0),
+        ([["a", str(row), "c"] if row % 2 == 0 else ["", "", ""] for row in range(6_000)], 0),
+        ([["name", "n"], *(["Total " + str(row), str(row)] for row in range(6_000))], 1),
+        ([["x" if (row + column) % 2 == 0 else "" for column in range(100)] for row in range(200)], 1),
+    ],
+    ids=["columns with gaps", "rows with gaps", "words of totals", "checkered"],
+)
+def test_odd_sheets_take_linear_time(rows: list[list[str]], tables: int) -> None:
+    """By the parts that are looked at: gaps between all columns or rows, and many rows that could be totals."""
+    data = ods_of(
+        "".join(
+            "<table:table-row>"
+            + "".join(f"<table:table-cell><text:p>{cell}</text:p></table:table-cell>" for cell in row)
+            + "</table:table-row>"
+            for row in rows
+        )
+    )
+
+    assert len(of_file(data, "a.ods")) == tables
