@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from agent_rag import KnowledgeBase, MemoryStore
+from agent_rag.chat import ChatMessage
 from agent_rag.chunkers import MarkdownChunker
+from agent_rag.content import TextBlock
 from agent_rag.documents import Chunk, text_section
 from agent_rag.middleware import Parameters, RAGMiddleware, ToolResult, Turn
+from agent_rag.middleware.core.citation import remembered
 from agent_rag.middleware.core.render import approximate_tokens
 from agent_rag.testing import FactBase
 from agent_rag.testing.knowledge import ShelfBase
@@ -116,6 +119,29 @@ class TestFind:
         assert shown(found) == "[2] (source: a.md) Pumps need oil.\n[1] (source: b.md) Valves need no oil."
         assert shown(read).startswith("[2] (source: a.md")
         assert "[2] (source: a.md" in searched.text
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    async def test_numbers_go_on_in_later_turns_and_text_is_shown_then(
+        self, base: KnowledgeBase, restarted: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Only lines were found before, so a search shows the passage, under its number in the same process; in another
+        one no number means two things."""
+        await base.insert_document([chunk("Pumps need oil.\nAnd a filter.", "a.md")], "a")
+        await base.insert_document([chunk("Valves need grease.", "b.md")], "b")
+        rag = tools(base)
+        found = await ask(rag, "find_text", rag.start_turn(), pattern="oil")
+        history = [ChatMessage(role="tool", content=[TextBlock(text=found.text)])]
+        if restarted:
+            monkeypatch.setattr(remembered, "of", lambda name: None)
+
+        turn = rag.start_turn("pumps?", history=history)
+        pumps = await ask(rag, "search_knowledge", turn, query="pumps")
+        valves = await ask(rag, "search_knowledge", turn, query="valves")
+
+        assert re.search(
+            rf"^\[{2 if restarted else 1}\] \(source: a\.md.*\)\nPumps need oil\.\nAnd a filter\.", shown(pumps)
+        )
+        assert shown(valves).startswith(f"[{3 if restarted else 2}] (source: b.md")
 
     async def test_nothing_outside_the_scope_is_counted_or_named(self, base: KnowledgeBase) -> None:
         """The scope of the caller, the fixed filter, and the model's own are all applied."""

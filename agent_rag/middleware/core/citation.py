@@ -97,6 +97,8 @@ class Passage:
 
 remembered: Remembered[list[tuple[Citation, list[PassageKey]]]] = Remembered()
 """What was shown in which fence, in this process. A fence's name is random: who has it has seen what is in it."""
+excerpts: Remembered[bool] = Remembered()
+"""Fences that hold lines of their passages only: these have their numbers, and were not shown."""
 
 
 def collected(*groups: Iterable[Citation | Mapping[str, Any]]) -> list[Citation]:

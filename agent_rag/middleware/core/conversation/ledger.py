@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ....chat import ChatMessage
 from ....retrieval.fence import FENCED
-from ..citation import Citation, PassageKey, collected, remembered
+from ..citation import Citation, PassageKey, collected, excerpts, remembered
 
 logger = logging.getLogger("agent_rag")
 
@@ -33,7 +33,8 @@ class Above:
     entries: dict[str, int] = field(default_factory=dict)
     """Numbers of the passages that stand in other fences, by header and text; see `entry_key`."""
     stored: list[tuple[Citation, list[PassageKey]]] = field(default_factory=list)
-    """What the framework stores beside the messages, with its chunks as far as this process remembers them."""
+    """What has a number and does not stand in the messages: what the framework stores beside them, with its chunks as
+    far as this process remembers them, and passages of which only lines were shown."""
 
     @property
     def visible(self) -> set[PassageKey]:
@@ -47,7 +48,7 @@ def read_above(messages: Sequence[ChatMessage]) -> Above:
     for message in messages:
         for fence in FENCED.finditer(message.text):
             known = remembered.of(fence[1])
-            above.shown += known or ()
+            (above.stored if excerpts.of(fence[1]) else above.shown).extend(known or ())
             if known is None:
                 above.entries.update(_entries(fence[0]))
     for citation in collected(*(_stored_with(message) for message in messages)):

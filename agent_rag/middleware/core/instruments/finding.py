@@ -15,7 +15,7 @@ from ....places import place_text
 from ....retrieval.fence import Fence, clean, clean_inline
 from ..answering import Answer, once
 from ..arguments import echo, integer_argument, text_argument
-from ..citation import Citation, Passage, PassageKey, cite, key_of
+from ..citation import Citation, Passage, PassageKey, cite, excerpts, key_of
 from ..fields import FilterFields
 from ..pipeline import Pipeline, StageError
 from ..render import Layout, most
@@ -215,6 +215,7 @@ def _shown(
         width = _NARROWEST + most(_WIDEST - _NARROWEST, lambda more: fits(count, _NARROWEST + more))
     else:
         count = most(len(lines), lambda number: fits(number, None))
+    excerpts.keep(fence.name, True)
     kept = turn.show(passages[:count], fence.name, hidden=layout.hidden, lasting=False)
     text = text_of(count, width)
     return said(text, degraded=bool(incomplete)).model_copy(
