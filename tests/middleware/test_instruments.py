@@ -229,6 +229,19 @@ class TestFind:
         assert says in result.text
         assert len(result.text) < 500
 
+    async def test_a_turn_has_a_number_of_searches(self, base: KnowledgeBase) -> None:
+        """By meaning and for a text together."""
+        await base.insert_document([chunk("text", "a.md")], "a")
+        rag = tools(base, search_limit=2)
+        turn = rag.start_turn()
+
+        await ask(rag, "search_knowledge", turn, query="text")
+        await ask(rag, "find_text", turn, pattern="text")
+        third = await ask(rag, "find_text", turn, pattern="other")
+
+        assert third.repeated
+        assert "2 searches were made in this turn" in third.text
+
     async def test_no_occurrence_is_an_exact_answer(self, base: KnowledgeBase) -> None:
         """No error, and no reason to guess."""
         await base.insert_document([chunk("text", "a.md")], "a")
@@ -272,6 +285,18 @@ class TestList:
             seen += page
 
         assert seen == [f"handbook/part-{number:04}.md" for number in range(2_500)]
+
+    async def test_equal_ids_of_two_knowledge_bases_are_both_listed(self) -> None:
+        """Also where a page would end between them."""
+        documents = {f"part-{number:03}.md": "text" for number in range(40)}
+        rag = tools(ShelfBase(documents, "a"), ShelfBase(documents, "b"), max_context_tokens=130)
+        seen: list[str] = []
+
+        while len(seen) < 80:
+            result = await ask(rag, "list_documents", **({"after": seen[-1].split(" | ")[0]} if seen else {}))
+            seen += [line.removeprefix("- ") for line in shown(result).splitlines()]
+
+        assert seen == [f"{name} | {base}" for name in sorted(documents) for base in "ab"]
 
     async def test_names_are_looked_for(self) -> None:
         """By a part, or with stars, in any case."""

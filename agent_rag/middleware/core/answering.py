@@ -70,15 +70,22 @@ async def once(pipeline: Pipeline, call: Call, fresh: Callable[[], Awaitable[Too
         return _with_note(call.result, "(Same call as before in this turn, same answer. Do not repeat it.)")
 
 
-async def _search(pipeline: Pipeline, search: SearchArguments, turn: Turn) -> ToolResult:
+def over_limit(pipeline: Pipeline, turn: Turn) -> ToolResult | None:
+    """Count one more search of this turn; the answer where it is one too many."""
     slot, limit = turn.slot(pipeline.key), pipeline.parameters.search_limit
     slot.searches += 1
-    if slot.searches > limit:
-        return said(
-            f"{limit} searches were made in this turn, and no more will be. "
-            "Answer the user with what you have, or say that it was not found.",
-            repeated=True,
-        )
+    if slot.searches <= limit:
+        return None
+    return said(
+        f"{limit} searches were made in this turn, and no more will be. "
+        "Answer the user with what you have, or say that it was not found.",
+        repeated=True,
+    )
+
+
+async def _search(pipeline: Pipeline, search: SearchArguments, turn: Turn) -> ToolResult:
+    if (refused := over_limit(pipeline, turn)) is not None:
+        return refused
     bases = [base for base in pipeline.bases if base.name in search.knowledge_bases]
     without_filter = [base.name for base in bases if not base.takes_filter]
     if search.filter is not None and without_filter:

@@ -67,7 +67,8 @@ class Parameters(BaseModel):
     repeat_limit: int = Field(default=3, ge=1)
     """How often the same tool call is answered in one turn; from the second time from a cache, with a note."""
     search_limit: int = Field(default=20, ge=1)
-    """Different searches of the tool in one turn; from then on it tells the model to answer with what it has."""
+    """Different searches in one turn, by meaning and for a text together; from then on the tools tell the model to
+    answer with what it has."""
     top_k_per_knowledge_base: int | None = Field(default=None, ge=1, le=MAX_TOP_K)
     """Most hits from any one knowledge base."""
     collapse_duplicates: bool = True

@@ -13,7 +13,7 @@ from ....filters import Filter, FilterField, FilterLike
 from ....knowledge import FindResult, TextMatch
 from ....places import place_text
 from ....retrieval.fence import Fence, clean, clean_inline
-from ..answering import Answer, once
+from ..answering import Answer, once, over_limit
 from ..arguments import echo, integer_argument, text_argument
 from ..citation import Citation, Passage, PassageKey, cite, excerpts, key_of
 from ..fields import FilterFields
@@ -106,6 +106,8 @@ async def answer(pipeline: Pipeline, fields: FilterFields, arguments: Any, turn:
 
 
 async def _find(pipeline: Pipeline, asked: _Asked, turn: Turn) -> ToolResult:
+    if (refused := over_limit(pipeline, turn)) is not None:
+        return refused
     bases = able(pipeline, asked.knowledge_bases, "find")
     try:
         scope = await pipeline.scope_of(turn)

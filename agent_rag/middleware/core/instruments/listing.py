@@ -137,6 +137,9 @@ def _page(
 
     budget = min(layout.max_tokens, _MAX_TOKENS)
     count = max(most(len(rest), lambda number: layout.count(text_of(number)) <= budget), 1)
+    ids = [one.summary.document_id for one in rest]
+    # Two knowledge bases may have documents of one id, and the next page begins behind it.
+    count = next((end for end in range(count, 0, -1) if end == len(ids) or ids[end] != ids[end - 1]), count)
     return said(text_of(count), degraded=degraded).model_copy(update={"dropped": len(rest) - count})
 
 
