@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,7 @@ def read_above(messages: Sequence[ChatMessage]) -> Above:
             (above.stored if excerpts.of(fence[1]) else above.shown).extend(known or ())
             if known is None:
                 above.entries.update(_entries(fence[0]))
-    for citation in collected(*(_stored_with(message) for message in messages)):
+    for citation in _stored_with(messages):
         known = remembered.of(citation.fence) or []
         above.stored.append((citation, [key for one, keys in known if one.number == citation.number for key in keys]))
         above.highest = max(above.highest, citation.number)
@@ -91,11 +91,20 @@ def _entries(fenced: str) -> dict[str, int]:
     }
 
 
-def _stored_with(message: ChatMessage) -> list[Citation]:
-    """Of a `ToolResult`, a `Hint`, or what a framework stored: a list of citations as plain JSON."""
-    found: Any = getattr(message.artifact, "citations", message.artifact)
-    try:
-        return collected(found) if isinstance(found, list | tuple) else []
-    except (ValidationError, TypeError) as error:
-        logger.warning("citations that are stored with a message cannot be read: %s", error)
-        return []
+def _stored_with(messages: Iterable[ChatMessage]) -> list[Citation]:
+    """Of each `ToolResult`, `Hint`, or list of citations as plain JSON that a framework stored beside a message."""
+    # Each answer has those of all answers before it: of ten thousand most are read already.
+    fresh: dict[str, Any] = {}
+    for message in messages:
+        found: Any = getattr(message.artifact, "citations", message.artifact)
+        for item in found if isinstance(found, list | tuple) else ():
+            fields = item if isinstance(item, Mapping) else getattr(item, "__dict__", {})
+            ids = fields.get("chunk_ids")
+            fresh.setdefault(f"{fields.get('number')} {list(ids) if isinstance(ids, tuple) else ids}", item)
+    citations: list[Citation] = []
+    for item in fresh.values():
+        try:
+            citations += collected([item])
+        except (ValidationError, TypeError) as error:
+            logger.warning("a citation that is stored with a message cannot be read: %s", error)
+    return collected(citations)
