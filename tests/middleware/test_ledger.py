@@ -12,6 +12,7 @@ from agent_rag.chat import ChatMessage, user
 from agent_rag.middleware import Citation, RAGMiddleware, Turn
 from agent_rag.middleware.core import citation as citations_of_process
 from agent_rag.middleware.core.conversation.memory import Remembered
+from agent_rag.middleware.core.render import approximate_tokens
 from agent_rag.testing import FactBase
 from agent_rag.testing.knowledge import hit
 
@@ -116,6 +117,37 @@ async def test_cleared_results_are_read_again_by_their_number(restart: object) -
     assert [one.number for one in again.citations] == [number]
     assert "nine" not in hidden.text
     assert unknown.text.startswith("There is no [77] in this conversation")
+
+
+async def test_a_base_without_chunks_shows_again_by_searching() -> None:
+    """A knowledge base of somebody else cannot read by number: it says so, and its next search shows the passage."""
+    rag = agentic(by_query())
+    history = [user("x"), said("tool", await turn_of(rag, "a", []))]
+    turn = Turn("y", history=history)
+
+    refused = await rag.call_tool({"query": "[1]"}, turn)
+    again = await rag.call_tool({"query": "a"}, turn)
+
+    assert refused.text == "[1] cannot be read again by its number; search for it with its words."
+    assert "[1] (source: a.md)\ntext a" in again.text
+
+
+async def test_ten_turns_over_three_questions_leave_little() -> None:
+    """At most 3,500 tokens of tool results, where each answer of a search has more than 1,000 (11,000 before)."""
+    words = "pressure valve opens before the pump starts and closes when the tank is full "
+    base = FactBase(
+        hits=lambda query: [hit(f"{query} {at} {words * 10}", document_id=f"{query}{at}") for at in range(5)]
+    )
+    rag = agentic(base)
+    history: list[ChatMessage] = []
+    for turn in range(10):
+        text = await turn_of(rag, f"question {turn % 3}", history)
+        history += [user("x"), said("tool", text), said("assistant", "So [1].")]
+
+    tokens = [approximate_tokens(message.text) for message in history if message.role == "tool"]
+
+    assert all(count > 1_000 for count in tokens[:3])
+    assert sum(tokens) <= 3_500
 
 
 async def test_what_others_store_beside_a_message_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -178,6 +178,10 @@ class Turn:
         """Whether it stands in the history, and not in this turn."""
         return self.numbers is not None and key in self._above and key not in self._shown
 
+    def show_again(self, number: int) -> None:
+        """Let the next search that finds the passage of this number show it in full."""
+        self._above = {key for key in self._above if self.numbers.number_of(key) != number}
+
     def citation(self, number: int) -> Citation | None:
         return self.numbers.citation(number)
 

@@ -54,6 +54,7 @@ async def _one(pipeline: Pipeline, number: int, turn: Turn, allowed: FilterLike 
     bases = [base for base in pipeline.bases if base.name == (citation.knowledge_base or base.name)]
     readable = [base for base in bases if hasattr(base.knowledge_base, "list_chunks")]
     if not readable:
+        turn.show_again(number)
         return said(f"[{number}] cannot be read again by its number; search for it with its words.", is_error=True)
     places = [int(chunk_id.rpartition(":")[2]) for chunk_id in citation.chunk_ids]
     for base in readable:
