@@ -101,6 +101,7 @@ async def test_static_mode_in_langchain(base: KnowledgeBase) -> None:
     state: Any = await create_agent(chat, middleware=[LangChainRAG([base], STATIC)]).ainvoke(
         {"messages": [("user", QUESTION)]}
     )
+    await chat.root_async_client.close()
 
     assert "seven" in state["messages"][-1].text or "7" in state["messages"][-1].text
     assert {citation.document_id for citation in citations(state)} >= {"warranty.md"}
@@ -117,9 +118,11 @@ async def test_static_mode_in_pydantic_ai(base: KnowledgeBase) -> None:
     from agent_rag.middleware.pydantic_ai import RAGMiddleware as PydanticAIRAG
     from agent_rag.middleware.pydantic_ai import citations
 
-    chat = PydanticModel("small", provider=OpenAIProvider(base_url=ADDRESS, api_key="x"))
+    provider = OpenAIProvider(base_url=ADDRESS, api_key="x")
+    chat = PydanticModel("small", provider=provider)
     settings: Any = {"temperature": 0, "max_tokens": 200}
     result = await Agent(chat, capabilities=[PydanticAIRAG([base], STATIC)]).run(QUESTION, model_settings=settings)
+    await provider.client.close()
 
     # The model may take the wrong passage; then no sentence of it passes for one that a source says.
     assert "seven" in result.output or check_answer(result.output, citations(result)).unsupported
