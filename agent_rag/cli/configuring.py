@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 
 from ..config.settings import CONFIG_NAME, Settings, load_settings
 from ..errors import redact
@@ -52,6 +55,8 @@ _VARIABLES = (
     "OPENAI_MODEL",
     "OPENAI_EMBEDDING_MODEL",
 )
+_DEFAULT = "default"
+_SECRET_KEY = re.compile("password|token|secret|api_?key", re.IGNORECASE)
 _SECRETS = ("OPENAI_API_KEY", "AGENT_RAG_MCP_TOKEN")
 
 
@@ -76,22 +81,48 @@ def init(
 
 
 @config_app.command("show")
-def show_config(config: Config = None, as_json: AsJSON = False) -> None:
+def show_config(
+    config: Config = None,
+    show_all: Annotated[bool, typer.Option("--all", help="Also what is not set, with its default.")] = False,
+    as_json: AsJSON = False,
+) -> None:
     """Print the settings that count, and where each came from; secrets are hidden."""
 
     async def work() -> None:
         settings = load_settings(config)
-        rows: list[tuple[str, Any, str]] = []
-        for name, base in settings.knowledge_bases.items():
-            for field, value in base.model_dump(mode="json").items():
-                given = field in base.model_fields_set
-                shown = redact(value) if isinstance(value, str) else value
-                rows.append((f"knowledge_bases.{name}.{field}", shown, str(settings.file) if given else "default"))
+        rows = list(_settings(settings, "", str(settings.file), given=True))
         rows += [(name, redact(os.environ[name]), "environment") for name in _VARIABLES if name in os.environ]
         rows += [(name, "***", "environment") for name in _SECRETS if name in os.environ]
-        console.show_settings(rows, as_json=as_json)
+        hidden = 0 if show_all or as_json else sum(origin == _DEFAULT for _, _, origin in rows)
+        if hidden:
+            rows = [row for row in rows if row[2] != _DEFAULT]
+        console.show_settings(rows, as_json=as_json, hidden=hidden)
 
     guarded(work, as_json)
+
+
+def _settings(table: BaseModel, path: str, origin: str, *, given: bool) -> Iterator[tuple[str, Any, str]]:
+    """Each key below `path` with its value, and the file or "default"; a table in a table is taken apart."""
+    for name in type(table).model_fields:
+        value = getattr(table, name)
+        here = given and name in table.model_fields_set
+        if name in ("folder", "file"):
+            continue
+        if isinstance(value, dict) and value and all(isinstance(one, BaseModel) for one in value.values()):
+            for key, one in value.items():
+                yield from _settings(one, f"{path}{name}.{key}.", origin, given=here)
+        elif isinstance(value, BaseModel):
+            yield from _settings(value, f"{path}{name}.", origin, given=here)
+        else:
+            plain = table.model_dump(mode="json", include={name}).get(name)
+            yield f"{path}{name}", _hidden(plain), origin if here else _DEFAULT
+
+
+def _hidden(value: Any) -> Any:
+    """Without what looks like a secret."""
+    if isinstance(value, dict):
+        return {key: "***" if _SECRET_KEY.search(key) else _hidden(one) for key, one in value.items()}
+    return redact(value) if isinstance(value, str) else value
 
 
 @config_app.command("schema")

@@ -200,8 +200,8 @@ def show_dropped(name: str, chunks: int, *, as_json: bool) -> None:
     console_of().print(plain_text(f"deleted the knowledge base {name} ({chunks:,} chunks)"))
 
 
-def show_settings(rows: Sequence[tuple[str, Any, str]], *, as_json: bool) -> None:
-    """One row a setting."""
+def show_settings(rows: Sequence[tuple[str, Any, str]], *, as_json: bool, hidden: int = 0) -> None:
+    """One row a setting; `hidden`: so many defaults are left out."""
     if as_json:
         show_json([{"name": name, "value": value, "from": origin} for name, value, origin in rows])
         return
@@ -209,6 +209,8 @@ def show_settings(rows: Sequence[tuple[str, Any, str]], *, as_json: bool) -> Non
     for name, value, origin in rows:
         table.add_row(plain_text(name), plain_text(json.dumps(value, ensure_ascii=False)), plain_text(origin))
     show_rows(console_of(), table if rows else "no configuration file, and no variable is set")
+    if hidden:
+        console_of().print(f"{hidden} settings have their default; --all shows them")
 
 
 def show_sources(sources: Sequence[SourceSummary], *, as_json: bool) -> None:

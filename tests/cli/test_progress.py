@@ -15,7 +15,9 @@ import pytest
 from rich.console import Console
 
 from agent_rag.cli.progress import LoadState
+from agent_rag.cli.reporting import show_report
 from agent_rag.events import LoadProgress
+from agent_rag.ingestion import FileReport, IngestReport
 
 from .calling import lines, run
 
@@ -121,3 +123,25 @@ def test_an_interrupt_says_what_is_kept_and_how_to_go_on(files: Path) -> None:
     assert "interrupted; " in told
     assert "of 3,002 files were written in this run and are kept; the same command goes on from there" in told
     assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_reports_fit_the_terminal_and_cut_no_name(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folded names are whole when their pieces are put together; failures stand before the rest."""
+    long = "a-folder-of-a-deep-tree/" * 3 + "the-name-of-a-document.md"
+    report = IngestReport(
+        files=[
+            FileReport(document_id=long, uri="file:///a", outcome="added", chunks=3),
+            FileReport(document_id="b.pdf", uri="file:///b", outcome="failed", reason="b.pdf: cannot be read"),
+        ]
+    )
+    shown = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+    monkeypatch.setattr("agent_rag.cli.reporting.console_of", lambda: shown)
+
+    show_report(report, as_json=False)
+
+    text = shown.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, text.splitlines())) <= width
+    assert long in "".join(line.split(" ")[0] for line in text.splitlines())
+    assert text.index("1 failed") < text.index("a-folder")
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text

@@ -152,3 +152,23 @@ def test_the_chat_model_may_be_named_in_the_file(files: Path) -> None:
     assert repr(chat_model_of(ChatSettings(model="m", base_url="http://127.0.0.1:9"))).startswith("OpenAIChatModel('m'")
     with pytest.raises(ConfigurationError, match="OPENAI_MODEL"):
         chat_model_of(ChatSettings())
+
+
+def test_config_show_takes_tables_apart_and_hides_secrets(files: Path) -> None:
+    """What was given, with its place; defaults are a number without --all."""
+    (files / "agent-rag.toml").write_text(
+        "[knowledge_bases.a]\nstore = 'postgresql://me:geheim@db/x'\nparser_options = { password = 'geheim' }\n"
+        "[knowledge_bases.a.ingest]\nworkers = 2\n[mcp]\nport = 9000\n"
+    )
+
+    shown = run("config", "show").stdout
+    every = run("config", "show", "--all").stdout
+    rows = {row["name"]: (row["value"], row["from"]) for row in result("config", "show")}
+
+    assert "geheim" not in shown + every
+    assert rows["knowledge_bases.a.ingest.workers"] == (2, "agent-rag.toml")
+    assert rows["knowledge_bases.a.limits.results"] == (100, "default")
+    assert rows["mcp.port"] == (9000, "agent-rag.toml")
+    assert "limits.results" not in shown
+    assert "settings have their default; --all shows them" in shown
+    assert "limits.results" in every
