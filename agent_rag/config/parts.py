@@ -148,7 +148,7 @@ def reranker_of(settings: Settings, model: ChatModel | None = None) -> RerankerB
         if chosen.kind == "llm":
             return LLMReranker(model or chat_model_of(settings.chat), **options)
         if chosen.kind == "cross-encoder":
-            return CrossEncoderReranker(chosen.model or "", **options)
+            return CrossEncoderReranker(chosen.model, **options)
         return HTTPReranker(chosen.kind, model=chosen.model, **options)
     except TypeError as error:
         raise ConfigurationError(f"[reranker] {chosen.kind}: {error}") from error

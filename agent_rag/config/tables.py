@@ -109,7 +109,7 @@ class RerankerSettings(Table):
     kind: Literal["llm", "cross-encoder", "cohere", "jina", "voyage", "tei", "infinity", "vllm"]
     """"llm": the model of [chat]; "cross-encoder": a model folder, needs the extra; others: that service's API."""
     model: str | None = None
-    """Default: the service's own; of a cross-encoder its folder."""
+    """Default: the service's own; of a cross-encoder its folder (of a model in ONNX it is `path` of the options)."""
     options: Options = Field(default_factory=dict)
     """Further arguments of the reranker's class, such as base_url and timeout_s."""
 
