@@ -72,6 +72,7 @@ class IngestRun:
             await self.progress.finish(name)
         if not self.options.dry_run:
             await self.kb.sweep_tables()
+        self.report.notes += [note for note in self.kb.keyword_notes if note not in self.report.notes]
         return self.report
 
     async def run_one(self, plan: Plan) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 
@@ -12,6 +13,8 @@ from ..stores.native import NativeStoreBase
 
 logger = logging.getLogger("agent_rag")
 
+_FIRST = 500
+"""So many of the first chunks choose."""
 _SAMPLE = 10
 """Every tenth chunk that is written is looked at."""
 _ENOUGH = 50
@@ -33,7 +36,9 @@ class KeywordFields:
         self._analysis: str | None = None
         self._composition = Composition()
         self._written = self._looked_at = 0
-        self._told: set[str] = set()
+        self._choosing = asyncio.Lock()
+        self.notes: list[str] = []
+        """What there is to say about the fields, one line each, once."""
 
     @property
     def grams(self) -> bool:
@@ -44,13 +49,14 @@ class KeywordFields:
         """The `Chunk.analysis` that these get which are written next."""
         if not self._store.keyword_search:
             return None
-        if not self._known:
-            stored = await first_chunk(self._store, self._collection)
-            if stored is not None:
-                self._learn(stored.analysis)
-            elif chunks:
-                self._learn(self._wanted or Composition(chunk.indexed_text for chunk in chunks).analysis)
-        self._look_at(chunks)
+        async with self._choosing:
+            if not self._known:
+                stored = await first_chunk(self._store, self._collection)
+                if stored is not None:
+                    self._learn(stored.analysis)
+                elif chunks:
+                    self._learn(self._wanted or await asyncio.to_thread(_best_for, chunks))
+            await asyncio.to_thread(self._look_at, chunks)
         return self._analysis
 
     def seen(self, results: Iterable[VectorSearchResult]) -> None:
@@ -82,10 +88,15 @@ class KeywordFields:
                 self._tell(f"has the keyword fields {self._analysis}; for what it holds now {better} are better")
 
     def _tell(self, what: str) -> None:
-        """One line, once."""
-        if what not in self._told:
-            self._told.add(what)
-            logger.warning("collection %r %s; `agent-rag reindex --keywords` changes that", self._collection, what)
+        note = f"collection {self._collection!r} {what}; `agent-rag reindex --keywords` changes that"
+        if note not in self.notes:
+            self.notes.append(note)
+            logger.warning(note)
+
+
+def _best_for(chunks: Sequence[Chunk]) -> str:
+    step = max(1, len(chunks) // _FIRST)
+    return Composition(chunk.indexed_text for chunk in chunks[::step]).analysis
 
 
 def wanted_fields(*, grams: bool) -> str:

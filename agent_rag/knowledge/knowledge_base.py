@@ -436,6 +436,12 @@ class KnowledgeBase:
         chunk = await self._stored.if_there(None, lambda: first_chunk(self._store, self.collection))
         return None if chunk is None else chunk.analysis or "words"
 
+    @property
+    def keyword_notes(self) -> list[str]:
+        """What there is to say about the keyword index, one line each: that an earlier release wrote it, or that other
+        fields were asked for or would suit what was written through this handle."""
+        return list(self._keyword_fields.notes)
+
     async def reindex_keywords(
         self, *, grams: bool | None = None, on_progress: Callable[[int, int], None] | None = None
     ) -> KeywordReindex:

@@ -71,3 +71,17 @@ def test_another_model_is_used_from_then_on(tmp_path: Path, monkeypatch: pytest.
     ]
     assert refused.exit_code == 4
     assert "agent-rag reindex --model NAME" in refused.output
+
+
+def test_an_ingestion_says_when_other_fields_are_asked_for(folder: Path) -> None:
+    """One line of its report, with the command."""
+    with (folder / "agent-rag.toml").open("a") as file:
+        file.write("[knowledge_bases.notes.search]\nkeyword_grams = true\n")
+    (folder / "notes" / "b.txt").write_text("The valves are loud.")
+
+    report = result("ingest", "notes")
+
+    assert report["notes"] == [
+        "collection 'notes' has the keyword fields words+title+pairs, not words+title+pairs+grams; "
+        "`agent-rag reindex --keywords` changes that"
+    ]

@@ -86,6 +86,7 @@ async def test_a_collection_that_becomes_another_is_told(store: MemoryStore, cap
         await kb.insert_document(chunks(*[f"{GERMAN} {number}" for number in range(600)]), "b")
 
     assert [f"for what it holds now {GRAMS} are better" in message for message in caplog.messages] == [True]
+    assert kb.keyword_notes == caplog.messages
 
 
 async def test_what_an_earlier_release_wrote_is_told_and_renewed(
