@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from ..documents import Chunk, VectorSearchResult
-from ..retrieval.analysis import FIELDS, GRAMS
+from ..retrieval.analysis import has_grams, language_of
 from ..retrieval.prose import Composition
 from ..stores.native import NativeStoreBase
 
@@ -31,7 +31,7 @@ class KeywordFields:
     def __init__(self, store: NativeStoreBase, collection: str, grams: bool | None) -> None:
         self._store = store
         self._collection = collection
-        self._wanted = None if grams is None else wanted_fields(grams=grams)
+        self._grams = grams
         self._known = False
         self._analysis: str | None = None
         self._composition = Composition()
@@ -45,6 +45,11 @@ class KeywordFields:
         """Whether a search should ask for parts of words: unless the collection is known to have none."""
         return not self._known or has_grams(self._analysis)
 
+    @property
+    def language(self) -> str:
+        """Of the collection; English until it is known."""
+        return language_of(self._analysis if self._known else None)
+
     async def of(self, chunks: Sequence[Chunk]) -> str | None:
         """The `Chunk.analysis` that these get which are written next."""
         if not self._store.keyword_search:
@@ -55,7 +60,7 @@ class KeywordFields:
                 if stored is not None:
                     self._learn(stored.analysis)
                 elif chunks:
-                    self._learn(self._wanted or await asyncio.to_thread(_best_for, chunks))
+                    self._learn(await asyncio.to_thread(_best_for, chunks, self._grams))
             await asyncio.to_thread(self._look_at, chunks)
         return self._analysis
 
@@ -73,8 +78,8 @@ class KeywordFields:
         self._known, self._analysis = True, analysis
         if analysis is None:
             self._tell("was written by an earlier release, so its keyword index has words only")
-        elif self._wanted not in (None, analysis):
-            self._tell(f"has the keyword fields {analysis}, not {self._wanted}")
+        elif self._grams is not None and has_grams(analysis) != self._grams:
+            self._tell(f"has the keyword fields {analysis}, {'without' if self._grams else 'with'} parts of words")
 
     def _look_at(self, chunks: Sequence[Chunk]) -> None:
         """Say so when the documents that followed the first ones are of another kind."""
@@ -82,8 +87,8 @@ class KeywordFields:
         self._written += len(chunks)
         self._looked_at += len(looked_at)
         self._composition.add(chunk.indexed_text for chunk in looked_at)
-        if self._wanted is None and self._looked_at >= _ENOUGH and self._analysis is not None:
-            better = self._composition.analysis
+        if self._looked_at >= _ENOUGH and self._analysis is not None:
+            better = self._composition.fields(grams=self._grams)
             if better != self._analysis:
                 self._tell(f"has the keyword fields {self._analysis}; for what it holds now {better} are better")
 
@@ -94,18 +99,9 @@ class KeywordFields:
             logger.warning(note)
 
 
-def _best_for(chunks: Sequence[Chunk]) -> str:
+def _best_for(chunks: Sequence[Chunk], grams: bool | None) -> str:
     step = max(1, len(chunks) // _FIRST)
-    return Composition(chunk.indexed_text for chunk in chunks[::step]).analysis
-
-
-def wanted_fields(*, grams: bool) -> str:
-    """The fields of a collection whose user says whether it has parts of words."""
-    return GRAMS if grams else FIELDS
-
-
-def has_grams(analysis: str | None) -> bool:
-    return "grams" in (analysis or "").split("+")
+    return Composition(chunk.indexed_text for chunk in chunks[::step]).fields(grams=grams)
 
 
 async def first_chunk(store: NativeStoreBase, collection: str) -> Chunk | None:

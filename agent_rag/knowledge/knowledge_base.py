@@ -39,6 +39,7 @@ from ..filters import FilterLike, all_of, as_filter, matches
 from ..filters.nodes import is_node
 from ..limits import Limits
 from ..retrieval.fusion import DEFAULT_KEYWORD_WEIGHT
+from ..retrieval.lexical import ENGLISH
 from ..retrieval.pattern import TextPattern
 from ..retrieval.rank import Fusion, collapse
 from ..retrieval.runs import DocumentText
@@ -583,6 +584,7 @@ class KnowledgeBase:
             ),
             seen=seen,
             grams=self._keyword_fields.grams,
+            language=self._keyword_fields.language,
         )
         with span("search", mode=mode, top_k=top_k) as told:
             nothing: tuple[list[VectorSearchResult], dict[str, str]] = ([], {})
@@ -837,7 +839,11 @@ class KnowledgeBase:
         indexed, these find them."""
         results = await self._store.retrieve(self.collection, request)
         self._keyword_fields.seen(results)
-        if not request.texts or self._keyword_fields.grams:
+        if request.texts and (language := self._keyword_fields.language) != request.language:
+            # The first search of this handle, or the collection was indexed anew.
+            request = replace(request, language=language, grams=self._keyword_fields.grams)
+            results = await self._store.retrieve(self.collection, request)
+        if not request.texts or self._keyword_fields.grams or request.language != ENGLISH:
             return results, {}
         corrected = await corrections_for(self._store, self.collection, request.texts, results)
         if corrected:

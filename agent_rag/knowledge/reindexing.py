@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from ..documents import DocumentSummary, VectorRecord
 from ..retrieval.prose import Composition
 from ..stores.native import NativeStoreBase
-from .keyword_fields import wanted_fields
 from .updating import batches
 
 _EVERYTHING = 2**31 - 1
@@ -39,7 +38,7 @@ async def reindex_keywords(
     summaries = [summary for summary in await store.list_documents(collection) if summary.chunk_count]
     if not summaries:
         return KeywordReindex()
-    analysis = wanted_fields(grams=grams) if grams is not None else await _best_fields(store, collection, summaries)
+    analysis = (await _composition(store, collection, summaries)).fields(grams=grams)
     report = KeywordReindex(fields=analysis)
 
     async def read(summary: DocumentSummary) -> list[VectorRecord]:
@@ -60,7 +59,7 @@ async def reindex_keywords(
     return report
 
 
-async def _best_fields(store: NativeStoreBase, collection: str, summaries: Sequence[DocumentSummary]) -> str:
+async def _composition(store: NativeStoreBase, collection: str, summaries: Sequence[DocumentSummary]) -> Composition:
     composition = Composition()
     left = _SAMPLE
     for summary in summaries[:: max(1, len(summaries) // _SAMPLE)]:
@@ -70,7 +69,7 @@ async def _best_fields(store: NativeStoreBase, collection: str, summaries: Seque
         sample = [record.chunk.indexed_text for record in records[:: max(1, len(records) * len(summaries) // _SAMPLE)]]
         await asyncio.to_thread(composition.add, sample)
         left -= len(sample)
-    return composition.analysis
+    return composition
 
 
 async def _records(

@@ -12,19 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain, pairwise
-from typing import Literal
 
 from ..documents import Chunk
-from .lexical import STOP_WORDS, is_unspaced, tokenize, words_of
+from .languages import FUNCTION_WORDS
+from .lexical import ENGLISH, STOP_WORDS, is_unspaced, tokenize, words_of
 
-__all__ = ["FIELDS", "GRAMS", "Analysis", "index_tokens", "query_weights"]
+__all__ = ["FIELDS", "GRAMS", "fields_of", "has_grams", "index_tokens", "language_of", "query_weights"]
 
-Analysis = Literal["words+title+pairs", "words+title+pairs+grams"]
-"""The fields of a chunk's keyword index, as `Chunk.analysis` has them."""
-
-FIELDS: Analysis = "words+title+pairs"
+FIELDS = "words+title+pairs"
 """Words, words of title and headings once more, and pairs of neighbouring words."""
-GRAMS: Analysis = "words+title+pairs+grams"
+GRAMS = "words+title+pairs+grams"
 """The same and the four-character parts of words: for rich endings, compounds, names in code, and typing errors."""
 
 TITLE_WEIGHT = 0.2
@@ -43,15 +40,32 @@ _LONGEST_WORD = 40
 _MOST_KNOWN = 200_000
 
 
+def fields_of(*, grams: bool, language: str = ENGLISH) -> str:
+    """A `Chunk.analysis`; a language other than English stands at its end."""
+    fields = GRAMS if grams else FIELDS
+    return fields if language == ENGLISH else f"{fields}+{language}"
+
+
+def has_grams(analysis: str | None) -> bool:
+    """Whether parts of words are indexed."""
+    return "grams" in (analysis or "").split("+")
+
+
+def language_of(analysis: str | None) -> str:
+    """Whose function words are left out and whose endings are cut, in Latin script."""
+    last = (analysis or "").rpartition("+")[2]
+    return last if last in FUNCTION_WORDS else ENGLISH
+
+
 def index_tokens(chunk: Chunk) -> list[str]:
     """Tokens of `Chunk.indexed_text`, then those of the other fields that the chunk has; its length is their number."""
-    text = chunk.indexed_text
-    words = tokenize(text)
+    text, language = chunk.indexed_text, language_of(chunk.analysis)
+    words = tokenize(text, language)
     fields = (chunk.analysis or "").split("+")
     tokens = list(words)
     if "title" in fields and chunk.embed_text is None:
         path = " ".join(part for part in (chunk.title, *chunk.heading_path) if part)
-        tokens += [_TITLE + word for word in tokenize(path)] if path else ()
+        tokens += [_TITLE + word for word in tokenize(path, language)] if path else ()
     if "pairs" in fields:
         tokens += _pairs(words)
     if "grams" in fields:
@@ -59,14 +73,17 @@ def index_tokens(chunk: Chunk) -> list[str]:
     return tokens
 
 
-def query_weights(text: str, *, grams: bool = True, corrections: Mapping[str, str] | None = None) -> dict[str, float]:
+def query_weights(
+    text: str, *, grams: bool = True, corrections: Mapping[str, str] | None = None, language: str = ENGLISH
+) -> dict[str, float]:
     """Token -> weight of its field, times its count in a query, in order of their fields.
 
     Args:
         grams: Whether to ask for parts of words, which only some collections have.
         corrections: Misspelt word -> a word that is asked for beside it, with `CORRECTION_WEIGHT`.
+        language: Of the collection.
     """
-    words = tokenize(text)
+    words = tokenize(text, language)
     weights: dict[str, float] = {}
     for token in words:
         weights[token] = weights.get(token, 0.0) + 1.0

@@ -22,6 +22,8 @@ from operator import add
 
 import Stemmer
 
+from .languages import FUNCTION_WORDS
+
 __all__ = ["idf", "term_weight", "tokenize"]
 
 K1 = 1.2
@@ -35,9 +37,10 @@ _SPACELESS = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e80-\u0eff\u1000-\u1049\u1050-\u109d\u1780-\u17d3\u17d7\u17dc-\u17e9"
     "\ua9e0-\ua9fe\uaa60-\uaa76\uaa7a-\uaa7f"
 )
-# Script ranges whose language is known well enough to stem; everything Latin counts as English.
+# Script ranges whose language is known well enough to stem; what is Latin has the language of its collection.
 _SCRIPTS = (("russian", "\u0400", "\u04ff"), ("arabic", "\u0600", "\u06ff"), ("hindi", "\u0900", "\u097f"),
             ("greek", "\u0370", "\u03ff"), ("tamil", "\u0b80", "\u0bff"), ("armenian", "\u0530", "\u058f"))  # fmt: skip
+ENGLISH = "english"
 STOP_WORDS = frozenset(  # one word after the other reads better than a list literal
     """a about above after again against all am an and any are aren as at be because been before being below between
     both but by can cannot could couldn d did didn do does doesn doing don down during each few for from further had
@@ -85,24 +88,28 @@ _LONGEST_KNOWN, _MOST_KNOWN = 40, 300_000
 _local = threading.local()
 
 
-def tokenize(text: str) -> list[str]:
+def tokenize(text: str, language: str = ENGLISH) -> list[str]:
     """Tokens of `text` in order, as indexed and as searched; behind them the parts of words in camel case.
 
     Stop words are gone unless nothing else is left.
+
+    Args:
+        language: Of words in Latin script: English, or one of `FUNCTION_WORDS`.
     """
+    known, known_ascii = _KNOWN.get(language) or _KNOWN.setdefault(language, _caches(language))
     if _SEAM.search(text):
         text = f"{text} {_parts_of_compounds(text)}"
     if text.isascii():
         words = text.encode().translate(_ASCII_WORDS).split()
-        return list(filter(None, map(_known_ascii.__getitem__, words))) or [_stem("english", w.decode()) for w in words]
+        return list(filter(None, map(known_ascii.__getitem__, words))) or [_stem(language, w.decode()) for w in words]
     found = _TOKENS.findall(_normalized(text).lower())
     tokens: list[str] = []
     for word in found:
         if word[0] >= _FIRST_UNSPACED and is_unspaced(word):
             tokens += _pieces(word)
-        elif (token := _known[word]) is not None:
+        elif (token := known[word]) is not None:
             tokens.append(token)
-    return tokens or [_token_of(word) for word in found]
+    return tokens or [_token_of(word, language) for word in found]
 
 
 def words_of(text: str) -> list[str]:
@@ -140,8 +147,13 @@ def _normalized(text: str) -> str:
 class _Known(dict[str, str | None]):
     """Word -> its token, None for a stop word: most words of a text were met before."""
 
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._language = language
+        self._stop_words = FUNCTION_WORDS.get(language, STOP_WORDS)
+
     def __missing__(self, word: str) -> str | None:
-        token = None if word in STOP_WORDS else _token_of(word)
+        token = None if word in self._stop_words else _token_of(word, self._language)
         if len(word) <= _LONGEST_KNOWN:
             if len(self) >= _MOST_KNOWN:
                 self.clear()
@@ -152,8 +164,12 @@ class _Known(dict[str, str | None]):
 class _KnownASCII(dict[bytes, str | None]):
     """The same of words as bytes, which are cut three times faster than text."""
 
+    def __init__(self, known: _Known) -> None:
+        super().__init__()
+        self._known = known
+
     def __missing__(self, word: bytes) -> str | None:
-        token = _known[word.decode()]
+        token = self._known[word.decode()]
         if len(word) <= _LONGEST_KNOWN:
             if len(self) >= _MOST_KNOWN:
                 self.clear()
@@ -161,8 +177,12 @@ class _KnownASCII(dict[bytes, str | None]):
         return token
 
 
-_known = _Known()
-_known_ascii = _KnownASCII()
+def _caches(language: str) -> tuple[_Known, _KnownASCII]:
+    known = _Known(language)
+    return known, _KnownASCII(known)
+
+
+_KNOWN: dict[str, tuple[_Known, _KnownASCII]] = {}
 
 
 def _parts_of_compounds(text: str) -> str:
@@ -209,14 +229,14 @@ def counts(tokens: Iterable[str]) -> Counter[str]:
     return Counter(map(sys.intern, tokens))
 
 
-def _token_of(word: str) -> str:
+def _token_of(word: str, language: str) -> str:
     """Token of one word, which may be a stop word."""
     first = word[0]
     if first < "\u0370":
-        return _stem("english", word)
-    for language, low, high in _SCRIPTS:
+        return _stem(language, word)
+    for of_script, low, high in _SCRIPTS:
         if low <= first <= high:
-            return _stem(language, word)
+            return _stem(of_script, word)
     return word
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from ..documents import Chunk, ChunkKey, DocumentSummary, Signals, VectorRecord, VectorSearchResult, storable_text
 from ..filters import FilterLike
 from ..retrieval.analysis import query_weights
-from ..retrieval.lexical import tokenize
+from ..retrieval.lexical import ENGLISH, tokenize
 
 __all__ = ["CollectionInfo", "RetrieveRequest", "StoreHealth", "VectorStoreBase", "retrieve_steps"]
 
@@ -67,10 +67,14 @@ class RetrieveRequest:
     `agent_rag.retrieval.analysis`)."""
     corrections: Mapping[str, str] = field(default_factory=dict)
     """Misspelt word of the texts -> the word that is asked for beside it."""
+    language: str = ENGLISH
+    """Of the collection, where it is known to have another."""
 
     def weights(self, text: str) -> dict[str, float]:
         """The tokens of one of the texts, with their weights."""
-        return query_weights(storable_text(text), grams=self.grams, corrections=self.corrections)
+        return query_weights(
+            storable_text(text), grams=self.grams, corrections=self.corrections, language=self.language
+        )
 
 
 # What a store must be able to do for `retrieve`, as steps that a driver answers (see `retrieve_steps`).
@@ -129,7 +133,7 @@ def retrieve_steps(request: RetrieveRequest) -> Generator[Step, Any, list[Vector
     if request.seen is not None:
         shares: list[float] = []
         for text in request.texts:
-            shares.append((yield Seen(tokenize(storable_text(text)))))
+            shares.append((yield Seen(tokenize(storable_text(text), request.language))))
         request.seen[:] = shares
     if request.vectors and keyword:
         seen = [{hit.key for hit in ranking} for ranking in semantic]

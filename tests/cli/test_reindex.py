@@ -82,6 +82,6 @@ def test_an_ingestion_says_when_other_fields_are_asked_for(folder: Path) -> None
     report = result("ingest", "notes")
 
     assert report["notes"] == [
-        "collection 'notes' has the keyword fields words+title+pairs, not words+title+pairs+grams; "
+        "collection 'notes' has the keyword fields words+title+pairs, without parts of words; "
         "`agent-rag reindex --keywords` changes that"
     ]
