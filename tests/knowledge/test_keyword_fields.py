@@ -73,7 +73,8 @@ async def test_a_collection_keeps_its_fields(store: MemoryStore, caplog: pytest.
 
     assert {chunk.analysis for name in "abc" for chunk in await other.list_chunks(name)} == {FIELDS}
     assert [message for message in caplog.messages if "reindex --keywords" in message] == [
-        f"collection 'c' has the keyword fields {FIELDS}, without parts of words; `agent-rag reindex --keywords` changes that"
+        f"collection 'c' has the keyword fields {FIELDS}, without parts of words; "
+        "`agent-rag reindex --keywords` changes that"
     ]
 
 
