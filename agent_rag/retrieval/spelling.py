@@ -25,9 +25,10 @@ def correctable(text: str) -> dict[str, str]:
 
 
 def spellings(word: str) -> dict[str, str]:
-    """Tokens of the words that are one letter away from `word` (left out, added, changed, or swapped with the next),
-    each with the first of these words."""
-    parts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    """Tokens of the words that are one letter away from `word` (left out, added, changed, or swapped with the next) and
+    begin as it does, each with the first of these words. (Names that nobody has are mostly near words with another
+    first letter, and few errors are there.)"""
+    parts = [(word[:at], word[at:]) for at in range(1, len(word) + 1)]
     near = [left + right[1:] for left, right in parts if right]
     near += [left + right[1] + right[0] + right[2:] for left, right in parts if len(right) > 1]
     near += [left + letter + right[1:] for left, right in parts if right for letter in ascii_lowercase]
