@@ -29,7 +29,7 @@ class QueryLimits(BaseModel):
 
     rows: int = Field(default=200, ge=1, le=10_000)
     """Rows of an answer at most."""
-    timeout_s: float = Field(default=0.7, gt=0, le=60)
+    timeout_s: float = Field(default=0.6, gt=0, le=60)
     characters: int = Field(default=20_000, ge=100)
     """Of an answer as text; a cell has 500 at most."""
 
