@@ -75,7 +75,8 @@ class TextPattern:
         # Where no chunk holds the word, one ends within it. Of the two at that border, the first holds the front half
         # near its end, or the second the back half near its begin, or it is shorter than the word.
         size, half = len(wanted), len(wanted) // 2
-        found.update(number for number, piece in enumerate(pieces) if len(piece) < size)
+        if min(map(len, pieces), default=size) < size:
+            found.update(number for number, piece in enumerate(pieces) if len(piece) < size)
         if half:
             found.update(_holding(fold("\x00".join([piece[-size:] for piece in pieces])), wanted[:half]))
             found.update(_holding(fold("\x00".join([piece[:size] for piece in pieces])), wanted[half:]))

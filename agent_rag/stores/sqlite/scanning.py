@@ -23,7 +23,9 @@ from .schema import Collection
 
 # JSON's own reader of a text, in C where there is one.
 scanstring: Callable[[str, int], tuple[str, int]] = decoder.scanstring  # type: ignore[attr-defined]
-_PAGE_CHUNKS = 4_000
+_PAGE_CHUNKS = 1_000
+"""What fits the caches of a processor: 4,000 took a quarter longer for each."""
+_PAGES_AT_ONCE, _DOCUMENTS_AT_ONCE = 8, 50
 _TEXT_BEGINS = b'{"content":{"type":"text","text":"'
 _PLACE = re.compile(rb',"section_index":(null|\d+),"span":(?:null|\[(\d+),(\d+)\])')
 
@@ -34,6 +36,25 @@ class Page(NamedTuple):
     documents: list[DocumentText]
     next: int | None
     """Where the next page begins; None behind the last."""
+
+
+def pages(
+    connection: sqlite3.Connection,
+    reader: Reader,
+    collection: str,
+    where: FilterLike | None,
+    pattern: TextPattern | None,
+    start: int,
+) -> Page:
+    """Several pages of one state as one, until some documents are found: a transaction costs a millisecond."""
+    found: list[DocumentText] = []
+    at: int | None = start
+    for _ in range(_PAGES_AT_ONCE):
+        if at is None or len(found) >= _DOCUMENTS_AT_ONCE:
+            break
+        some, at = page(connection, reader, collection, where, pattern, at)
+        found += some
+    return Page(found, at)
 
 
 def page(
@@ -80,7 +101,7 @@ def page(
 
 
 def _documents(every: Iterator[Document]) -> tuple[list[Document], int | None]:
-    """Documents of at least 4,000 chunks together, and the number of the next one."""
+    """Documents of at least 1,000 chunks together, and the number of the next one."""
     found: list[Document] = []
     chunks = 0
     for document in every:

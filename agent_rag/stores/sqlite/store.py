@@ -394,7 +394,7 @@ class SQLiteStore(NativeStoreBase):
 
         def read(begin: int, database: Database) -> scanning.Page:
             with database.reading() as connection:
-                return scanning.page(connection, self._reader, collection, metadata_filter, pattern, begin)
+                return scanning.pages(connection, self._reader, collection, metadata_filter, pattern, begin)
 
         while start is not None:
             found, start = await self._read(partial(read, start))
