@@ -73,11 +73,6 @@ def search_spec(
             "type": "string",
             "description": "What to look for, self-contained: a question or the key terms, with names and numbers.",
         },
-        "more_queries": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Other words or further questions, searched too.",
-        },
         "knowledge_bases": {
             "type": "array",
             "items": {"type": "string", "enum": names} if names else {"type": "string"},
@@ -88,6 +83,12 @@ def search_spec(
             "minimum": 1,
             "maximum": MAX_TOP_K,
             "description": f"How many hits to return; default {top_k}.",
+        },
+        # Last: code agents call by position.
+        "more_queries": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Other words or further questions, searched too.",
         },
     }
     if fields:
