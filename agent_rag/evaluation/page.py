@@ -14,7 +14,7 @@ _SHOWN_CHANGES = 50
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --bad: #cf222e; --soft: #8881; --dim: #777; }
 @media (prefers-color-scheme: dark) { :root { --good: #3fb950; --bad: #f85149; --dim: #999; } }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2rem auto; padding: 0 1rem; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 1500px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9em; } th { white-space: nowrap; }
 .wide { overflow-x: auto; }
@@ -77,8 +77,8 @@ def _figures(report: EvaluationReport) -> str:
 
 
 def _row(one: ConfigurationResult, metrics: Sequence[str]) -> str:
-    settings = ", ".join(f"{name} {value}" for name, value in one.settings.items())
-    cells = [f"{escape(one.name)}{f'<small>{escape(settings)}</small>' if settings != one.name else ''}"]
+    settings = ", ".join(f"{name} {value}" for name, value in one.settings.items() if f"{name}=" not in one.name)
+    cells = [f"{escape(one.name)}{f'<small>{escape(settings)}</small>' if settings else ''}"]
     for name in metrics:
         difference = one.differences.get(name)
         told = f'<small class="{_class(difference)}">{_interval(difference)}</small>' if difference else ""
