@@ -48,8 +48,8 @@ def test_what_is_embedded_instead_has_no_title() -> None:
 
 
 def test_a_query_weighs_each_field() -> None:
-    """Words 1, title .2, pairs .1, parts .2, times their counts."""
-    assert query_weights("pumps pump", grams=False) == {"pump": 2.0, "t:pump": 0.4, "p:pump_pump": 0.1}
+    """Words 1, title .2, pairs .05, parts .2, times their counts."""
+    assert query_weights("pumps pump", grams=False) == {"pump": 2.0, "t:pump": 0.4, "p:pump_pump": 0.05}
     assert query_weights("v2") == {"v2": 1.0, "t:v2": 0.2, "g:_v2_": 0.2}
     assert query_weights("?!") == {}
 
