@@ -89,9 +89,15 @@ async def test_people_write_about_generated_code(tmp_path: Path) -> None:
 
 
 async def test_a_drawing_named_as_a_picture_fails_no_run(tmp_path: Path) -> None:
-    """favicon.png that holds SVG is read as the XML that it is."""
-    (tmp_path / "favicon.png").write_text('<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0"/></svg>')
+    """favicon.png that holds SVG is read as the XML that it is: its words, and without any it is a skip."""
+    drawing = '<svg xmlns="http://www.w3.org/2000/svg">{}<path d="M0 0"/></svg>'
+    (tmp_path / "favicon.png").write_text(drawing.format(""))
+    (tmp_path / "plan.png").write_text(drawing.format("<title>Plan of the canteen</title>"))
     async with MemoryStore() as store:
         report = await ingest(KnowledgeBase("kb", "d", None, store, "kb"), tmp_path)
 
-    assert [file.outcome for file in report.files] == ["added"]
+    assert {file.uri.rpartition("/")[2]: file.outcome for file in report.files} == {
+        "favicon.png": "skipped",
+        "plan.png": "added",
+    }
+    assert report.of("skipped")[0].reason
