@@ -117,8 +117,11 @@ def _rendered(pipeline: Pipeline, search: SearchArguments, turn: Turn, found: Fo
     """The passages with something that the model does not see already, and the numbers of the others."""
     layout = pipeline.layout(turn)
     merge = pipeline.parameters.merge_neighbours
-    first = passages_of(found.hits[: search.top_k], found.also_in, merge=merge)
-    turn.find_above(first, lambda passage: entry(passage, 0, layout), layout.hidden)
+    turn.find_above(
+        lambda: passages_of(found.hits[: search.top_k], found.also_in, merge=merge),
+        lambda passage: entry(passage, 0, layout),
+        layout.hidden,
+    )
     seen = {key_of(hit) for hit in found.hits if turn.was_shown(key_of(hit))}
     fresh = {key_of(hit) for hit in [hit for hit in found.hits if key_of(hit) not in seen][: search.top_k]}
     seen &= {key_of(hit) for hit in found.hits[: search.top_k]}

@@ -53,7 +53,7 @@ def _rendered(pipeline: Pipeline, turn: Turn, found: Found, queries: Sequence[st
     before, after = parameters.around_hint
     layout = pipeline.layout(turn, before=before, after=after)
     passages = passages_of(found.hits, found.also_in, merge=parameters.merge_neighbours)
-    turn.find_above(passages, lambda passage: entry(passage, 0, layout), layout.hidden)
+    turn.find_above(lambda: passages, lambda passage: entry(passage, 0, layout), layout.hidden)
     numbers = turn.numbers
     new = [passage for passage in passages if not all(turn.is_above(key) for key in passage.keys)]
     old = {numbers.number_of(key) for passage in passages for key in passage.keys if passage not in new}

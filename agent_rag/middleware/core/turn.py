@@ -159,14 +159,15 @@ class Turn:
         self._hinted.update(key for passage in passages for key in passage.keys)
 
     def find_above(
-        self, passages: Iterable[Passage], entry_of: Callable[[Passage], str], hidden: Iterable[str]
+        self, passages: Callable[[], Iterable[Passage]], entry_of: Callable[[Passage], str], hidden: Iterable[str]
     ) -> None:
-        """Notice which of `passages` stand in the history of a conversation that another process began.
+        """Notice which passages stand in the history of a conversation that another process began.
 
         Args:
+            passages: Asked for only if there are any.
             entry_of: A passage's header and text as they would be shown.
         """
-        for passage in passages:
+        for passage in passages() if self.numbers.entries else ():
             if self.numbers.take_over(passage, entry_of(passage), hidden=hidden):
                 self._above.update(passage.keys)
 

@@ -18,7 +18,8 @@ class Numbers:
         self._next = 1
         self._numbers: dict[PassageKey, int] = {}
         self._citations: dict[int, Citation] = {}
-        self._entries: dict[str, int] = {}
+        self.entries: dict[str, int] = {}
+        """Numbers of passages that stand in the history and that this process does not remember; see `entry_key`."""
 
     def go_on_after(self, above: Above) -> None:
         """Give no number that a conversation uses to a new passage, and take over those of passages shown in it."""
@@ -29,7 +30,7 @@ class Numbers:
         for citation, keys in above.shown:
             self._citations[citation.number] = citation
             self.bind(citation.number, keys)
-        self._entries.update(above.entries)
+        self.entries.update(above.entries)
 
     def take_over(self, passage: Passage, entry: str, *, hidden: Iterable[str] = ()) -> bool:
         """Whether `passage` stands in the messages under a number, which it then keeps.
@@ -37,7 +38,7 @@ class Numbers:
         Args:
             entry: Its header and text as they would be shown.
         """
-        number = self._entries.get(entry_key(entry))
+        number = self.entries.get(entry_key(entry))
         if number is None or any(key in self._numbers for key in passage.keys):
             return number is not None
         self.bind(number, passage.keys)
