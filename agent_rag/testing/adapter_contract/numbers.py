@@ -81,7 +81,7 @@ class AdapterNumbers(AdapterFixtures):
     @when("has_history")
     async def test_what_was_shown_before_is_named_by_its_number(self) -> None:
         """A search that finds the passage of an earlier turn shows its number, and shows it again when asked for it."""
-        model = ScriptedChatModel(call(query="same"), "So [1].", call(query="same"), "So [1].")
+        model = ScriptedChatModel(call(query="same"), "So [1].", call(id="call_2", query="same"), "So [1].")
         agent = self.make_agent(model, [agentic(FactBase("faq"))])
 
         await self.run(agent, "one")
