@@ -22,7 +22,9 @@ _API = """# `{name}`
     options:
       show_root_heading: false
       show_root_toc_entry: false
-"""
+{more}"""
+_INHERITED = "      inherited_members: true\n"
+"""The KnowledgeBase is in four files."""
 _MODULE = re.compile(r"^## `(agent_rag[\w.]*)`$", re.MULTILINE)
 
 
@@ -39,7 +41,13 @@ def public_modules() -> list[str]:
 def on_files(files: Files, config: Any) -> Files:
     """Add a page for each public module, and the files beside docs/."""
     for name in public_modules():
-        files.append(File.generated(config, f"api/{name}.md", content=_API.format(name=name)))
+        files.append(
+            File.generated(
+                config,
+                f"api/{name}.md",
+                content=_API.format(name=name, more=_INHERITED if name == "agent_rag.knowledge" else ""),
+            )
+        )
     for beside, page in BESIDE.items():
         files.append(File.generated(config, page, content=(ROOT / beside).read_text("utf-8")))
     return files
