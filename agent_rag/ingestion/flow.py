@@ -340,7 +340,9 @@ class Flow:
             batch: list[_Ready] = []
             while open_ended and not _is_full(batch):
                 try:
-                    ready = await asyncio.wait_for(self._queue.get(), _LINGER_S if batch else None)
+                    # wait_for of Python 3.11 loses a cancellation that comes together with an item.
+                    async with asyncio.timeout(_LINGER_S if batch else None):
+                        ready = await self._queue.get()
                 except TimeoutError:
                     break
                 if ready is None:

@@ -85,7 +85,8 @@ async def _in_thread(timeout_s: float, parser: ParserBase, file: File, filename:
         return asyncio.run(_parse_here(parser, file, filename, _as_they_are))
 
     try:
-        return await asyncio.wait_for(asyncio.to_thread(work), timeout_s)
+        async with asyncio.timeout(timeout_s):
+            return await asyncio.to_thread(work)
     except TimeoutError as error:
         if isinstance(error, ParseTimeoutError):
             raise

@@ -139,7 +139,8 @@ class Connections:
         if pool is None or pool is self._borrowed:
             return
         try:
-            await asyncio.wait_for(pool.close(), self._timeout_s)
+            async with asyncio.timeout(self._timeout_s):
+                await pool.close()
         except TimeoutError:
             logger.warning("closing PostgreSQL connections that were busy for %s s", self._timeout_s)
             pool.terminate()

@@ -148,7 +148,8 @@ class Upkeep:
     async def _when_quiet(self) -> None:
         while not self._hurry.is_set() and (left := self._until_quiet()) > 0:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._hurry.wait()
         while names := self._stale | self._unindexed:
             name = names.pop()
             vacuum = name in self._stale
