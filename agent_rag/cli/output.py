@@ -17,6 +17,7 @@ from rich.text import Text
 from ..documents import Chunk, DocumentSummary, VectorSearchResult
 from ..knowledge.hits import Hits
 from ..places import location_of, place_text
+from .advice import with_keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,10 +110,11 @@ def show_documents(documents: Sequence[DocumentSummary], *, as_json: bool) -> No
     if as_json:
         show_json([document.model_dump(mode="json") for document in documents])
         return
-    table = listing("document", "title", "chunks", "uri", numbers=("chunks",))
-    for document in documents:
+    reasons = [with_keys(document.state.get("reason", "")) for document in documents]
+    table = listing("document", "title", "chunks", "uri", *(["reason"] if any(reasons) else []), numbers=("chunks",))
+    for document, reason in zip(documents, reasons, strict=True):
         row = (document.document_id, document.title or "", str(document.chunk_count), document.uri or "")
-        table.add_row(*map(plain_text, row))
+        table.add_row(*map(plain_text, row), *([plain_text(reason)] if any(reasons) else []))
     console = console_of()
     show_rows(console, table if documents else "no documents")
 

@@ -24,6 +24,7 @@ class CohereEmbeddingModel(RemoteEmbeddingModel):
     """Asks ``/v2/embed``. embed-v4.0 also takes images, in one space with texts."""
 
     provider = "cohere"
+    key_variable = "COHERE_API_KEY"
     default_batch_size = 96
 
     def __init__(
@@ -46,7 +47,7 @@ class CohereEmbeddingModel(RemoteEmbeddingModel):
             model,
             known_dimensions(model, dimensions, _DIMENSIONS),
             base_url=base_url or "https://api.cohere.com",
-            api_key=secret(api_key, "COHERE_API_KEY"),
+            api_key=secret(api_key, self.key_variable),
             **options,
         )
         self.supports_multimodal = model.startswith("embed-v4")

@@ -26,6 +26,7 @@ class DashScopeEmbeddingModel(RemoteEmbeddingModel):
     """Asks DashScope's text embedding. Queries and documents are told apart (``text_type``)."""
 
     provider = "dashscope"
+    key_variable = "DASHSCOPE_API_KEY"
     default_batch_size = 10
 
     def __init__(
@@ -49,7 +50,7 @@ class DashScopeEmbeddingModel(RemoteEmbeddingModel):
             model,
             known_dimensions(model, dimensions, _TEXT),
             base_url=base_url or BASE_URL,
-            api_key=secret(api_key, "DASHSCOPE_API_KEY"),
+            api_key=secret(api_key, self.key_variable),
             **options,
         )
         self._sent = {"dimension": dimensions} if dimensions is not None else {}
@@ -68,6 +69,7 @@ class DashScopeMultimodalEmbeddingModel(RemoteEmbeddingModel):
     """Asks DashScope's multimodal embedding: texts and images share one space."""
 
     provider = "dashscope-multimodal"
+    key_variable = "DASHSCOPE_API_KEY"
     supports_multimodal = True
     default_batch_size = 8
 
@@ -92,7 +94,7 @@ class DashScopeMultimodalEmbeddingModel(RemoteEmbeddingModel):
             model,
             known_dimensions(model, dimensions, _MULTIMODAL),
             base_url=base_url or BASE_URL,
-            api_key=secret(api_key, "DASHSCOPE_API_KEY"),
+            api_key=secret(api_key, self.key_variable),
             **options,
         )
 

@@ -20,6 +20,7 @@ class GeminiEmbeddingModel(RemoteEmbeddingModel):
     """Asks ``batchEmbedContents``, with a task type for queries and one for documents."""
 
     provider = "gemini"
+    key_variable = "GEMINI_API_KEY"
     default_batch_size = 100
 
     def __init__(

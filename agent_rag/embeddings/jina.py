@@ -21,6 +21,7 @@ class JinaEmbeddingModel(RemoteEmbeddingModel):
     """Asks ``/v1/embeddings``. jina-embeddings-v4 and jina-clip also take images, in one space with texts."""
 
     provider = "jina"
+    key_variable = "JINA_API_KEY"
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class JinaEmbeddingModel(RemoteEmbeddingModel):
             model,
             known_dimensions(model, dimensions, _DIMENSIONS),
             base_url=base_url or "https://api.jina.ai/v1",
-            api_key=secret(api_key, "JINA_API_KEY"),
+            api_key=secret(api_key, self.key_variable),
             **options,
         )
         self.supports_multimodal = model.startswith(_IMAGES)

@@ -53,6 +53,7 @@ class OpenAIEmbeddingModel(_OpenAIShape):
     """Asks an OpenAI-compatible endpoint. Texts and only texts leave the machine."""
 
     provider = "openai"
+    key_variable = "OPENAI_API_KEY"
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class OpenAIEmbeddingModel(_OpenAIShape):
             name,
             known_dimensions(name, dimensions, _DIMENSIONS),
             base_url=base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1",
-            api_key=secret(api_key, "OPENAI_API_KEY"),
+            api_key=secret(api_key, self.key_variable),
             headers=headers,
             **options,
         )
@@ -91,6 +92,7 @@ class AzureOpenAIEmbeddingModel(_OpenAIShape):
     """Asks a deployment of Azure OpenAI."""
 
     provider = "azure"
+    key_variable = "AZURE_OPENAI_API_KEY"
 
     def __init__(
         self,
@@ -115,7 +117,7 @@ class AzureOpenAIEmbeddingModel(_OpenAIShape):
         address = endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT")
         if not address:
             raise ConfigurationError("AzureOpenAIEmbeddingModel needs endpoint=... or AZURE_OPENAI_ENDPOINT")
-        key = secret(api_key, "AZURE_OPENAI_API_KEY")
+        key = secret(api_key, self.key_variable)
         super().__init__(
             deployment,
             dimensions,

@@ -82,6 +82,8 @@ class RemoteEmbeddingModel(AsksByHTTP, EmbeddingModelBase):
 
     provider: ClassVar[str]
     """First part of the fingerprint, and name in messages."""
+    key_variable: ClassVar[str] = ""
+    """Environment variable of the key, named where the provider refuses it; empty: there is none."""
     default_batch_size: ClassVar[int] = 64
 
     def __init__(
@@ -225,7 +227,8 @@ class RemoteEmbeddingModel(AsksByHTTP, EmbeddingModelBase):
 
     def _error(self, failure: HTTPFailure) -> EmbeddingError:
         if failure.status in (401, 403):
-            return EmbeddingAuthError(f"{failure}; check api_key")
+            variable = f" or {self.key_variable}" if self.key_variable else ""
+            return EmbeddingAuthError(f"{failure}; check api_key{variable}")
         if isinstance(failure, ServiceRefusesError):
             kind = _SilentProviderError if failure.timed_out else EmbeddingUnavailableError
             return kind(f"{failure}; check the account, base_url and the network, then run again")

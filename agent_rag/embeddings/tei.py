@@ -17,6 +17,7 @@ class TEIEmbeddingModel(RemoteEmbeddingModel):
     """Asks ``/embed``. The server holds one model, whose name it is told here for the fingerprint."""
 
     provider = "tei"
+    key_variable = "HF_TOKEN"
     default_batch_size = 32
 
     def __init__(
@@ -43,7 +44,7 @@ class TEIEmbeddingModel(RemoteEmbeddingModel):
 
         Raises: ConfigurationError: a number is not positive.
         """
-        super().__init__(model, dimensions, base_url=base_url, api_key=secret(api_key, "HF_TOKEN"), **options)
+        super().__init__(model, dimensions, base_url=base_url, api_key=secret(api_key, self.key_variable), **options)
         self._sent = {"normalize": normalize, "truncate": truncate}
         self._prompts = {"query": query_prompt, "document": document_prompt}
 

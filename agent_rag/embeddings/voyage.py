@@ -23,6 +23,7 @@ class VoyageEmbeddingModel(RemoteEmbeddingModel):
     """Asks ``/embeddings``; a model with ``multimodal`` in its name ``/multimodalembeddings``, which takes images."""
 
     provider = "voyage"
+    key_variable = "VOYAGE_API_KEY"
     default_batch_size = 128
 
     def __init__(
@@ -45,7 +46,7 @@ class VoyageEmbeddingModel(RemoteEmbeddingModel):
             model,
             known_dimensions(model, dimensions, _DIMENSIONS),
             base_url=base_url or "https://api.voyageai.com/v1",
-            api_key=secret(api_key, "VOYAGE_API_KEY"),
+            api_key=secret(api_key, self.key_variable),
             **options,
         )
         self.supports_multimodal = "multimodal" in model

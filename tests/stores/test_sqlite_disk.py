@@ -299,6 +299,42 @@ async def test_on_a_network_file_system_it_works_without_a_wal(tmp_path: Path, m
     assert not list(tmp_path.glob("remote.db-wal"))
 
 
+async def test_a_restored_backup_is_written_to(tmp_path: Path) -> None:
+    """A backup has no WAL yet: put in the store's place, also beside what lay there, it is a store as before."""
+    path, copy = tmp_path / "store.db", tmp_path / "copy.db"
+    async with SQLiteStore(path) as store:
+        await store.create_collection("c", 4)
+        await store.insert("c", [record("a")])
+        await store.backup(copy)
+        await store.insert("c", [record("lost")])
+
+    copy.replace(path)
+    async with SQLiteStore(path) as one, SQLiteStore(path) as two:
+        await one.insert("c", [record("b")])
+        await two.insert("c", [record("d")])
+        counts = [await store.count("c") for store in (one, two)]
+    async with SQLiteStore(path) as store:
+        checked = await store.check()
+
+    assert counts == [3, 3]
+    assert checked.problems == []
+
+
+async def test_a_store_from_a_network_share_is_written_to_on_a_local_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was made without a WAL, and gets one."""
+    path = tmp_path / "moved.db"
+    with monkeypatch.context() as remote:
+        remote.setattr("agent_rag.stores.sqlite.database.network_type", lambda path: "nfs4")
+        async with SQLiteStore(path) as store:
+            await store.create_collection("c", 4)
+
+    async with SQLiteStore(path) as store:
+        await store.insert("c", [record("a")])
+        assert await store.count("c") == 1
+
+
 async def test_without_syncing_writes_are_still_whole(tmp_path: Path) -> None:
     """`synced=False` keeps everything but the promise about a power cut."""
     async with SQLiteStore(tmp_path / "store.db", synced=False) as store:

@@ -283,6 +283,8 @@ class Database:
         state = State.load(connection)
         if state.live or self._network:
             return
+        # A backup has no WAL yet, nor has a file that comes from a network share.
+        connection.execute("pragma journal_mode = wal")
         connection.execute("begin immediate")
         state.live = 1
         state.save(connection)
