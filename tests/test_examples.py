@@ -60,6 +60,6 @@ def test_remote_qdrant(tmp_path: Path) -> None:
 
 def test_every_example_is_run() -> None:
     """No example is left out; those of frameworks run in their own environments."""
-    tested = {*EXPECTED, "remote_qdrant.py"}
+    tested = {*EXPECTED, "remote_qdrant.py", "fastapi_service.py"}  # test_service_example.py
 
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested

@@ -4,6 +4,10 @@ A chunk is one bag with one length, so that BM25 is the same on every store. Tok
 with a prefix that no word can have; a query gives each of them the weight of its field. (Measured against a BM25 of its
 own for each field on 9 sets: nDCG@10 within .003 on six, .009 at most.)
 
+A word with accents is indexed, and asked for, as it is and once more without them; so a question without accents finds
+it, and where they are right the exact word is first. (Questions whose accents were left out: recall in xquad_en .96 to
+1.0, of German words 0 to .91; as written nothing changes.)
+
 A chunk says itself which fields it has (`Chunk.analysis`), so that it is indexed in the same way whenever that is done
 again. All chunks of a collection should have the same: one with more fields than others outscores them.
 """
@@ -15,7 +19,7 @@ from itertools import chain, pairwise
 
 from ..documents import Chunk
 from .languages import FUNCTION_WORDS
-from .lexical import ENGLISH, STOP_WORDS, is_unspaced, tokenize, words_of
+from .lexical import ENGLISH, STOP_WORDS, is_unspaced, tokenize, unaccented, words_of
 
 __all__ = ["FIELDS", "GRAMS", "fields_of", "has_grams", "index_tokens", "language_of", "query_weights"]
 
@@ -28,6 +32,9 @@ TITLE_WEIGHT = 0.2
 PAIR_WEIGHT = 0.05
 """(.1 and .2 are as good on short documents, and cost .003 recall at 2,000 tokens of long English prose.)"""
 GRAM_WEIGHT = 0.2
+
+PLAIN_WEIGHT = 0.5
+"""Of a word without its accents, beside 1 for the word as it was asked for."""
 
 CORRECTION_WEIGHT = 0.7
 """Beside 1 for a word that is there. (Questions with one typing error gain .022 nDCG@10 in xquad_en, .027 in scifact;
@@ -61,11 +68,13 @@ def index_tokens(chunk: Chunk) -> list[str]:
     """Tokens of `Chunk.indexed_text`, then those of the other fields that the chunk has; its length is their number."""
     text, language = chunk.indexed_text, language_of(chunk.analysis)
     words = tokenize(text, language)
-    fields = (chunk.analysis or "").split("+")
-    tokens = list(words)
+    if chunk.analysis is None:
+        return words
+    fields = chunk.analysis.split("+")
+    tokens = words + _plain(text, language)
     if "title" in fields and chunk.embed_text is None:
         path = " ".join(part for part in (chunk.title, *chunk.heading_path) if part)
-        tokens += [_TITLE + word for word in tokenize(path, language)] if path else ()
+        tokens += [_TITLE + word for word in tokenize(path, language) + _plain(path, language)] if path else ()
     if "pairs" in fields:
         tokens += _pairs(words)
     if "grams" in fields:
@@ -85,17 +94,30 @@ def query_weights(
     """
     words = tokenize(text, language)
     weights: dict[str, float] = {}
-    for token in words:
-        weights[token] = weights.get(token, 0.0) + 1.0
+    for tokens, weight in ((words, 1.0), (_plain(text, language), PLAIN_WEIGHT)):
+        for token in tokens:
+            weights[token] = weights.get(token, 0.0) + weight
     for word in words_of(text) if corrections else ():
         if corrections and word in corrections:
             for token in tokenize(corrections[word]):
                 weights[token] = weights.get(token, 0.0) + CORRECTION_WEIGHT
     weights |= {_TITLE + token: TITLE_WEIGHT * count for token, count in weights.items()}
-    for tokens, weight in ((_pairs(words), PAIR_WEIGHT), (_grams(text) if grams else (), GRAM_WEIGHT)):
+    for tokens, weight in ((_pairs(words), PAIR_WEIGHT), (_grams(text) if grams else [], GRAM_WEIGHT)):
         for token in tokens:
             weights[token] = weights.get(token, 0.0) + weight
     return weights
+
+
+def _plain(text: str, language: str) -> list[str]:
+    """Tokens of the words that have accents, without these; none where a stemmer takes them away anyway."""
+    if text.isascii():
+        return []
+    found: list[str] = []
+    for word in words_of(text):
+        if not word.isascii() and (plain := unaccented(word)) != word:
+            tokens = tokenize(plain, language)
+            found += tokens if tokens != tokenize(word, language) else ()
+    return found
 
 
 def _pairs(words: list[str]) -> list[str]:

@@ -75,6 +75,10 @@ _IS_CJK = re.compile(f"[{_CJK}]").match
 _IS_SPACELESS = re.compile(f"[{_SPACELESS}]").match
 _FIRST_UNSPACED = "\u0e00"
 _ZERO_WIDTH = dict.fromkeys((0x200B, 0x200C, 0x200D, 0x2060))
+_LETTERS_WITH_ACCENTS = re.compile("[a-z0-9\u00df-\u024f\u0300-\u036f\u0370-\u03ff\u1e00-\u1fff]+").fullmatch
+_OTHER_LETTERS = str.maketrans({"\u00df": "ss", "\u00e6": "ae", "\u0153": "oe", "\u00f8": "o", "\u0142": "l",
+                                "\u0111": "d", "\u0131": "i"})  # fmt: skip
+"""Letters that Unicode does not take apart."""
 _ASCII_WORDS = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else 32 for code in range(256))
 """Lower case of letters and digits, blanks for the rest."""
 # The capital that begins a part of a compound: parse|Http|Header, utf8|Decode, HTTP|Server; not URLs, not B2B.
@@ -121,6 +125,14 @@ def words_of(text: str) -> list[str]:
         return text.encode().translate(_ASCII_WORDS).decode().split()
     found: list[str] = _TOKENS.findall(_normalized(text).lower())
     return found
+
+
+def unaccented(word: str) -> str:
+    """A lower-case word of Latin or Greek script without accents: ``muller``, ``strasse``, ``lodz``; else as it is."""
+    if not _LETTERS_WITH_ACCENTS(word):
+        return word
+    decomposed = unicodedata.normalize("NFD", word.translate(_OTHER_LETTERS))
+    return "".join(letter for letter in decomposed if not "\u0300" <= letter <= "\u036f")
 
 
 def is_unspaced(word: str) -> bool:

@@ -60,3 +60,26 @@ def test_a_query_asks_for_what_is_indexed(text: str) -> None:
     asked = query_weights(text)
 
     assert {token for token in index_tokens(chunk(text, GRAMS)) if token[:2] != "t:"} <= asked.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Frau M\u00fcller", "muller"),
+        ("Stra\u00dfe", "strasse"),
+        ("\u0141\u00f3d\u017a", "lodz"),
+        ("caf\u00e9", "cafe"),
+        ("cafe", "caf\u00e9"),
+        ("\u0391\u03b8\u03ae\u03bd\u03b1", "\u03b1\u03b8\u03b7\u03bd\u03b1"),
+    ],
+)
+def test_accents_may_be_left_out(text: str, query: str) -> None:
+    """A word is found without its accents, and one without them by a question that has some."""
+    assert query_weights(query, grams=False).keys() & index_tokens(chunk(text, "words"))
+
+
+def test_the_exact_word_weighs_more_than_the_one_without_accents() -> None:
+    """A stemmer that takes accents away is not counted twice."""
+    assert query_weights("caf\u00e9", grams=False) == {"caf\u00e9": 1.0, "cafe": 0.5, "t:caf\u00e9": 0.2, "t:cafe": 0.1}
+    assert query_weights("M\u00fcller", grams=False, language="german") == {"mull": 1.0, "t:mull": 0.2}
+    assert index_tokens(chunk("M\u00fcller")) == ["m\u00fcller"]
