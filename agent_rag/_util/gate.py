@@ -17,6 +17,7 @@ _BACKOFF_S = 0.25
 _MAX_BACKOFF_S = 8.0
 _REST_S = 5.0
 """For so long a service that has refused everything is not asked again."""
+_WRONG_KEY = 401
 
 T = TypeVar("T")
 
@@ -35,7 +36,7 @@ class _State:
     refused: int = 0
     """Requests refused one after another, without an answer between."""
     wait_until: float = 0.0
-    broken: ServiceRefusesError | None = None
+    broken: HTTPFailure | None = None
     broken_until: float = 0.0
 
     def wake(self) -> None:
@@ -48,8 +49,8 @@ class Gate:
     """Lets requests through: one at first, more with each answer, one again after a refusal that may pass.
 
     Retry-After and the back-off count for all that wait, so a limit is met once and not by every request anew. When
-    `max_attempts` requests in a row are refused, or the service says that a refusal lasts, all that wait fail with one
-    error, and later ones at once for a few seconds.
+    `max_attempts` requests in a row are refused, the key is wrong, or the service says that a refusal lasts, all that
+    wait fail with one error, and later ones at once for a few seconds.
     """
 
     def __init__(self, max_concurrency: int, max_attempts: int) -> None:
@@ -72,6 +73,8 @@ class Gate:
             except HTTPFailure as failure:
                 if failure.transient and (broken := self._refused(state, failure)) is not None:
                     raise broken from failure
+                if failure.status == _WRONG_KEY:
+                    state.broken, state.broken_until = failure, time.monotonic() + _REST_S
                 if not failure.transient or attempts >= self._max_attempts:
                     raise
             else:
