@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from typing import ClassVar, Literal
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 
@@ -11,10 +12,9 @@ from ..engine.records import Matrix, Rows, Vector
 
 _GATHERED_NUMBERS = 128_000
 """So many numbers of rows that are not side by side are copied at once; they stay in the cache of a core."""
-_MANY_NUMBERS = 4_000_000
-_TRIED_EVERY = 50
-
-Way = Literal["blas", "vecdot"]
+_MANY_NUMBERS = 16_000_000
+"""From so many on a second thread saves more than it costs."""
+_MOST_THREADS = 4
 
 
 def products(matrix: Matrix, vector: Vector, among: Rows | None = None) -> Vector:
@@ -25,7 +25,32 @@ def products(matrix: Matrix, vector: Vector, among: Rows | None = None) -> Vecto
     """
     if among is not None:
         return _gathered(matrix, vector, among)
-    return Pace.shared.products(matrix, vector) if matrix.size >= _MANY_NUMBERS else np.vecdot(matrix, vector)
+    return _side_by_side(matrix, vector) if matrix.size >= _MANY_NUMBERS else np.vecdot(matrix, vector)
+
+
+def _side_by_side(matrix: Matrix, vector: Vector) -> Vector:
+    """`np.vecdot` in a few threads, each with a part of the rows.
+
+    (The threads of numpy's BLAS wait for each other in a loop, which costs a time slice on a machine that is busy.)
+    """
+    found = np.empty(len(matrix), dtype=np.float32)
+    threads = min(_MOST_THREADS, os.cpu_count() or 1)
+    size = -(-len(matrix) // threads)
+
+    def part(start: int) -> None:
+        np.vecdot(matrix[start : start + size], vector, out=found[start : start + size])
+
+    others = [_threads(os.getpid()).submit(part, start) for start in range(size, len(matrix), size)]
+    part(0)
+    for other in others:
+        other.result()
+    return found
+
+
+@cache
+def _threads(process: int) -> ThreadPoolExecutor:
+    """Of this process: those of a parent are not in a child."""
+    return ThreadPoolExecutor(_MOST_THREADS - 1, thread_name_prefix="agent-rag-products")
 
 
 def _gathered(matrix: Matrix, vector: Vector, among: Rows) -> Vector:
@@ -37,40 +62,3 @@ def _gathered(matrix: Matrix, vector: Vector, among: Rows) -> Vector:
         rows = np.take(matrix, some, axis=0, out=copied[: len(some)], mode="clip")
         np.vecdot(rows, vector, out=found[start : start + step])
     return found
-
-
-class Pace:
-    """Takes the way that was faster lately.
-
-    The threads of numpy's BLAS make a product faster on an idle machine. On a busy one they wait for each other in a
-    loop: two cores took 8 ms, a time slice, for 100,000 rows of 256 numbers instead of 2.6, and what came next in the
-    process was slowed as well. `vecdot` runs in one thread and takes 3.4 ms on either.
-    """
-
-    shared: ClassVar[Pace]
-
-    def __init__(self) -> None:
-        self.seconds: dict[Way, float] = {"blas": 0.0, "vecdot": 0.0}
-        """Per number; 0 before the first time."""
-        self._calls = 0
-
-    def products(self, matrix: Matrix, vector: Vector) -> Vector:
-        way = self.next_way()
-        started = time.perf_counter()
-        found = matrix @ vector if way == "blas" else np.vecdot(matrix, vector)
-        self.took(way, (time.perf_counter() - started) / matrix.size)
-        return found
-
-    def next_way(self) -> Way:
-        """The faster one; now and then the other one."""
-        self._calls += 1
-        fast, slow = sorted(self.seconds, key=self.seconds.__getitem__)
-        return slow if self._calls % _TRIED_EVERY == 0 else fast
-
-    def took(self, way: Way, seconds: float) -> None:
-        """A single slow time may be somebody else's fault; a fast one shows what is possible."""
-        before = self.seconds[way]
-        self.seconds[way] = seconds if seconds < before or not before else (before + seconds) / 2
-
-
-Pace.shared = Pace()
