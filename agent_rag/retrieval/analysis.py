@@ -21,7 +21,16 @@ from ..documents import Chunk
 from .languages import FUNCTION_WORDS
 from .lexical import ENGLISH, STOP_WORDS, is_unspaced, tokenize, unaccented, words_of
 
-__all__ = ["FIELDS", "GRAMS", "fields_of", "has_grams", "index_tokens", "language_of", "query_weights"]
+__all__ = [
+    "FIELDS",
+    "FIELD_PREFIXES",
+    "GRAMS",
+    "fields_of",
+    "has_grams",
+    "index_tokens",
+    "language_of",
+    "query_weights",
+]
 
 FIELDS = "words+title+pairs"
 """Words, words of title and headings once more, and pairs of neighbouring words."""
@@ -41,6 +50,8 @@ CORRECTION_WEIGHT = 0.7
 those without change by +.002 and -.002; .5 and 1 are as good.)"""
 
 _TITLE, _PAIR, _GRAM = "t:", "p:", "g:"
+FIELD_PREFIXES = (_TITLE, _PAIR, _GRAM)
+"""How the tokens of the fields beside the words begin."""
 _GRAM_SIZE = 4
 _LONGEST_WORD = 40
 """A longer one is a key or a picture."""

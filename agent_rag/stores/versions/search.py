@@ -8,6 +8,7 @@ from typing import Any
 
 from ...documents import Chunk, ChunkKey, VectorSearchResult
 from ...errors import StoreError
+from ...retrieval.analysis import FIELD_PREFIXES
 from ...retrieval.coverage import seen_share
 from ..base import Get, Keyword, Nearest, RetrieveRequest, Scored, Seen, Step
 from ..engine.driver import best, run_steps_async
@@ -75,8 +76,10 @@ class View:
         length = request.limit if request.rank is None else request.candidates
         questions: list[Question | None] = [NearestTo(one, length, request.metadata_filter) for one in self._vectors]
         for text in request.texts:
-            terms = self._terms(request.weights(text))
-            weighed = await weights.of(terms) if terms else Weighed({}, 1.0, 0, {})
+            asked_for = request.weights(text)
+            terms = self._terms(asked_for)
+            beside = self._terms({token: 1.0 for token in asked_for if token.startswith(FIELD_PREFIXES)})
+            weighed = await weights.of(terms, beside) if terms else Weighed({}, 1.0, 0, {})
             self._weighed.append(weighed)
             matching = Matching(weighed.weights, terms, weighed.average, length, request.metadata_filter)
             questions.append(matching if weighed.weights else None)

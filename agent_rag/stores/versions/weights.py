@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from ...retrieval.lexical import idf
@@ -69,11 +69,17 @@ class Weights:
             self._rough = average, time.monotonic()
         return average
 
-    async def of(self, terms: Mapping[Any, float]) -> Weighed:
-        """What the terms of a query weigh now."""
+    async def of(self, terms: Mapping[Any, float], beside: Collection[Any] = ()) -> Weighed:
+        """What the terms of a query weigh now.
+
+        Args:
+            beside: Those that only change the order of what words find (`FIELD_PREFIXES`); that nobody has one is kept,
+                too.
+        """
         for _ in range(_ATTEMPTS):
             totals = await self.totals()
-            unknown = [term for term in terms if not self._frequency.get(term)]
+            known = self._frequency
+            unknown = [term for term in terms if not (term in known if term in beside else known.get(term))]
             if not unknown or not totals.indexed:
                 break
             before, unnamed = self._sums, self._unnamed
@@ -81,7 +87,7 @@ class Weights:
                 self._primitives.document_frequencies(unknown, without=unnamed), self._primitives.totals()
             )
             if sums == before == self._sums:
-                self._frequency |= counted
+                self._frequency |= {term: counted.get(term, 0) for term in unknown}
                 break
             await self._refresh(sums)  # somebody wrote meanwhile
         else:
