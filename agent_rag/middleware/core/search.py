@@ -181,7 +181,7 @@ async def ask_all(
 def _error_of(task: asyncio.Task[Any], base: Base, timeout_s: float | None) -> BaseException | None:
     if not task.done():
         return StoreUnavailableError(
-            f"the knowledge base {base.name!r} did not answer within {timeout_s or 0:.3g} s; "
+            f"the knowledge base {base.name!r} did not answer within {timeout_s or 0:.2g} s; "
             "raise timeout_s or check its store"
         )
     if task.cancelled():
