@@ -78,23 +78,15 @@ class RayPool(ParserPool):
         limit = self.timeout_s if timeout_s is None else timeout_s
         call = self._call.remote(function, arguments, filename, limit, self.memory_mb)
         try:
-            kind, value = await call
-        except asyncio.CancelledError:
-            self._ray.cancel(call, force=True)
-            raise
+            return await _answer(self._ray, call)
         except self._ray.exceptions.RayError as error:
             raise ParserCrashedError(f"{filename}: {_lost(error)}") from error
-        if kind == "not portable":
-            raise NotPortableError(value)
-        if kind == "error":
-            raise value
-        return value
 
 
 class RayEmbeddingModel(EmbeddingModelBase):
     """An embedding model whose requests are made on the nodes of a Ray cluster: for models that compute there.
 
-    A provider at an address needs it not: its requests wait for the provider wherever they start.
+    A provider at an address does not need it: its requests wait for the provider wherever they start.
 
     Args:
         model: Must survive pickling; each node loads it once for each process.
@@ -115,6 +107,7 @@ class RayEmbeddingModel(EmbeddingModelBase):
         self.dimensions = model.dimensions
         self.supports_multimodal = model.supports_multimodal
         self.keyword_weight = model.keyword_weight
+        self.coverage_weighting = model.coverage_weighting
 
     @property
     def fingerprint(self) -> str:
@@ -129,15 +122,9 @@ class RayEmbeddingModel(EmbeddingModelBase):
             return await self._model(inputs, mode=mode)
         call = self._call.remote(self._shared, list(inputs), mode)
         try:
-            kind, value = await call
-        except asyncio.CancelledError:
-            self._ray.cancel(call, force=True)
-            raise
+            response: EmbeddingResponse = await _answer(self._ray, call)
         except self._ray.exceptions.RayError as error:
             raise EmbeddingUnavailableError(f"an embedding request: {_lost(error)}") from error
-        if kind == "error":
-            raise value
-        response: EmbeddingResponse = value
         return response
 
 
@@ -150,6 +137,20 @@ def connected(address: str | None = None) -> Any:
         except (ConnectionError, ValueError) as error:
             raise ConfigurationError(f"no Ray cluster at {address!r}: {error}; see `ray status`") from error
     return ray
+
+
+async def _answer(ray: Any, call: Any) -> Any:
+    """What a call on a node gave; cancelling ends it there. Raises: what it raised; RayError: its node was lost."""
+    try:
+        kind, value = await call
+    except asyncio.CancelledError:
+        ray.cancel(call, force=True)
+        raise
+    if kind == "not portable":
+        raise NotPortableError(value)
+    if kind == "error":
+        raise value
+    return value
 
 
 def _lost(error: Exception) -> str:

@@ -110,7 +110,7 @@ def query_weights(
             weights[token] = weights.get(token, 0.0) + weight
     for word in words_of(text) if corrections else ():
         if corrections and word in corrections:
-            for token in tokenize(corrections[word]):
+            for token in tokenize(corrections[word], language):
                 weights[token] = weights.get(token, 0.0) + CORRECTION_WEIGHT
     weights |= {_TITLE + token: TITLE_WEIGHT * count for token, count in weights.items()}
     for tokens, weight in ((_pairs(words), PAIR_WEIGHT), (_grams(text) if grams else [], GRAM_WEIGHT)):

@@ -116,6 +116,9 @@ async def test_what_a_model_is() -> None:
     there = RayEmbeddingModel(model)
 
     assert (there.fingerprint, there.dimensions) == (model.fingerprint, model.dimensions)
+    for neural in (True, False):
+        model.coverage_weighting = neural
+        assert RayEmbeddingModel(model).coverage_weighting is neural
     assert (await there(["pear"])).embeddings == (await model(["pear"])).embeddings
     assert (await there(["pear"], mode="query")).embeddings == (await model(["pear"], mode="query")).embeddings
     with pytest.raises(ConfigurationError, match="num_cpus"):

@@ -83,3 +83,12 @@ def test_the_exact_word_weighs_more_than_the_one_without_accents() -> None:
     assert query_weights("caf\u00e9", grams=False) == {"caf\u00e9": 1.0, "cafe": 0.5, "t:caf\u00e9": 0.2, "t:cafe": 0.1}
     assert query_weights("M\u00fcller", grams=False, language="german") == {"mull": 1.0, "t:mull": 0.2}
     assert index_tokens(chunk("M\u00fcller")) == ["m\u00fcller"]
+
+
+def test_a_correction_is_stemmed_as_the_collection_is() -> None:
+    """What is asked for instead of a misspelt German word is what a German collection holds."""
+    weights = query_weights(
+        "h\u00e4uwern", grams=False, corrections={"h\u00e4uwern": "h\u00e4usern"}, language="german"
+    )
+
+    assert weights.keys() & index_tokens(chunk("H\u00e4usern", "words+german"))
