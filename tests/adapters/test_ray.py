@@ -20,6 +20,9 @@ from agent_rag.ingestion.ray import RayEmbeddingModel, RayPool
 from agent_rag.parsers import TextParser
 from agent_rag.testing import HashEmbedding
 
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""Older versions of Ray leave the logs of their processes open."""
+
 FILES = int(os.environ.get("AGENT_RAG_RAY_FILES", "300"))
 
 
