@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from unittest import mock
 
 import pytest
 
 from agent_rag.documents import VectorRecord
 from agent_rag.stores.base import RetrieveRequest, Scored
 from agent_rag.stores.engine.records import prepare_replace
+from agent_rag.stores.versions import publisher
 from agent_rag.stores.versions.engine import LAYOUT
 from agent_rag.stores.versions.publisher import Publisher, drafts_of
 from agent_rag.stores.versions.reader import Reader
@@ -22,6 +25,9 @@ from agent_rag.testing.store_contract import MakeStore
 
 from .schedules import Actor, Choices, every_prefix, run
 from .versions_backend import Gate, MemoryPrimitives, VersionsStore, World
+
+both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
+"""Servers with and without conditional writes."""
 
 INFO = StoredInfo(name="c", dimensions=4, layout=LAYOUT)
 PEAR = {"kind": "pear"}
@@ -108,13 +114,14 @@ async def assert_whole(world: World, allowed: list[list[str]]) -> None:
     assert totals.chunks == len(found)
     left = set(world.rows) - {row for head in world.heads.values() for row in head.rows()}
     assert {row.version for row in left} == weights.unnamed
-    copied = World()
+    copied = World(guarded=world.guarded)
     copied.rows, copied.heads = dict(world.rows), dict(world.heads)
-    await Client(copied).publisher.compact()
-    assert copied.strays() == set()
-    assert await Client(copied).seen(NEAREST) == found
-    await client.replace("next", 2)
-    assert world.strays() == set()
+    with nullcontext() if world.guarded else mock.patch.object(publisher, "LEFTOVER_S", -10.0):  # an hour later
+        await Client(copied).publisher.compact()
+        assert copied.strays() == set()
+        assert await Client(copied).seen(NEAREST) == found
+        await client.replace("next", 2)
+        assert world.strays() == set()
     assert await client.seen(WORDS) == ["next", "next"]
 
 
@@ -128,29 +135,31 @@ def writers(world: World, *works: Callable[[Client], Awaitable[None]]) -> list[A
     return [lambda gate, work=work: act(work, gate) for work in works]  # type: ignore[misc]
 
 
-async def new_world(*, filled: bool = True) -> World:
-    world = World()
+async def new_world(*, guarded: bool, filled: bool = True) -> World:
+    world = World(guarded=guarded)
     if filled:
         await Client(world).replace("old", 2)
     return world
 
 
-async def test_two_writers_leave_one_version_in_every_order() -> None:
+@both
+async def test_two_writers_leave_one_version_in_every_order(guarded: bool) -> None:
     """All orders of their steps, up to 700; from a document that is there and from none."""
     for filled in (True, False):
         for choices in every_prefix(350):
-            world = await new_world(filled=filled)
+            world = await new_world(guarded=guarded, filled=filled)
             await run(writers(world, lambda one: one.replace("a", 3), lambda one: one.replace("b", 4)), choices)
 
             await assert_whole(world, [A, B])
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_a_reader_sees_one_version_whatever_the_order(seed: int) -> None:
+@both
+async def test_a_reader_sees_one_version_whatever_the_order(seed: int, guarded: bool) -> None:
     """Two writers and a reader, in random orders."""
     generator = random.Random(seed)
     for turn in range(60):
-        world = await new_world(filled=turn % 2 > 0)
+        world = await new_world(guarded=guarded, filled=turn % 2 > 0)
 
         async def look(one: Client, start: list[str] = OLD if turn % 2 else []) -> None:
             await looks(one, [start, A, B])
@@ -161,17 +170,19 @@ async def test_a_reader_sees_one_version_whatever_the_order(seed: int) -> None:
         await assert_whole(world, [A, B])
 
 
-async def test_a_writer_that_dies_at_any_step_leaves_one_version() -> None:
+@both
+async def test_a_writer_that_dies_at_any_step_leaves_one_version(guarded: bool) -> None:
     """What it wrote is never counted, weighed or found, and the next write removes it."""
     for step in range(12):
-        world = await new_world()
+        world = await new_world(guarded=guarded)
         (ended,) = await run(writers(world, lambda one: one.replace("a", 3)), Choices([]), kill=(0, step))
 
         await assert_whole(world, [A] if ended else [OLD, A])
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_a_writer_that_dies_beside_others_leaves_one_version(seed: int) -> None:
+@both
+async def test_a_writer_that_dies_beside_others_leaves_one_version(seed: int, guarded: bool) -> None:
     """At a random step, in a random order, while another one writes, deletes or inserts and a third one reads."""
     generator = random.Random(seed)
     others: list[tuple[Callable[[Client], Awaitable[None]], list[list[str]]]] = [
@@ -182,7 +193,7 @@ async def test_a_writer_that_dies_beside_others_leaves_one_version(seed: int) ->
     for _ in range(60):
         other, states = generator.choice(others)
         allowed = [OLD, A, *states]
-        world = await new_world()
+        world = await new_world(guarded=guarded)
 
         async def look(one: Client, allowed: list[list[str]] = allowed) -> None:
             await looks(one, allowed)
@@ -194,12 +205,13 @@ async def test_a_writer_that_dies_beside_others_leaves_one_version(seed: int) ->
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_a_write_that_was_acknowledged_is_there(seed: int) -> None:
+@both
+async def test_a_write_that_was_acknowledged_is_there(seed: int, guarded: bool) -> None:
     """A slow writer that others overtook, with a deletion between, neither loses nor brings back anything: whoever came
     last by its acknowledgement is what is stored, unless another one was still at work then."""
     generator = random.Random(seed)
     for _ in range(60):
-        world = await new_world()
+        world = await new_world(guarded=guarded)
 
         async def write_and_delete(one: Client) -> None:
             await one.replace("b", 4)

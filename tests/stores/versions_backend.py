@@ -35,9 +35,14 @@ T = TypeVar("T")
 
 
 class World:
-    """What lies on the server: rows and heads of one collection."""
+    """What lies on the server: rows and heads of one collection.
 
-    def __init__(self) -> None:
+    Args:
+        guarded: Whether the server can write a head only where the stored one is the one to follow.
+    """
+
+    def __init__(self, *, guarded: bool = True) -> None:
+        self.guarded = guarded
         self.rows: dict[RowId, NewRow] = {}
         self.heads: dict[str, Head] = {}
 
@@ -59,6 +64,7 @@ class MemoryPrimitives:
     def __init__(self, world: World, info: StoredInfo, gate: Gate | None = None) -> None:
         self.world = world
         self.info = info
+        self.guarded = world.guarded
         self._gate = gate or Gate()
 
     def terms(self, tokens: Iterable[str]) -> list[str]:
@@ -88,7 +94,7 @@ class MemoryPrimitives:
         for head, before in puts:
             await self._gate()
             stored = self.world.heads.get(head.id)
-            if (stored and stored.revision) == (before and before.revision):
+            if not self.guarded or (stored and stored.revision) == (before and before.revision):
                 self.world.heads[head.id] = head
         return {head.id for head, _ in puts}
 

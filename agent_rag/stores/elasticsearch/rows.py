@@ -92,6 +92,8 @@ def mappings(info: StoredInfo) -> Document:
 class Rows:
     """One collection."""
 
+    guarded = True
+
     def __init__(self, connection: Connection, index: str, info: StoredInfo) -> None:
         self.info = info
         self._connection = connection

@@ -59,6 +59,8 @@ _DUPLICATE = 11_000
 class Rows:
     """One collection."""
 
+    guarded = True
+
     def __init__(self, connection: Connection, table: str, info: StoredInfo) -> None:
         self.info = info
         self._connection = connection

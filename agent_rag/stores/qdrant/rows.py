@@ -80,6 +80,8 @@ class Rows:
     that is being swapped, hits of searches; and its facets add up what several copies answer (72 for 60 chunks).
     """
 
+    guarded = True
+
     def __init__(self, client: AsyncQdrantClient, info: StoredInfo) -> None:
         self._client = client
         self.info = info

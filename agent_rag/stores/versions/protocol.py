@@ -12,6 +12,10 @@ A head carries a new revision at each write, and deleting is a swap too: it leav
 never comes back, whoever wrote before 3 and has not swapped has lost, and 4 removes no row that can still be published,
 without clocks and locks. What dead writers left is removed by the next write of the document or by `compact`.
 
+A server without conditional writes cannot do 3: its heads are *unguarded*, and that of the last writer counts. A writer
+then looks whether its head still stands or was followed, and 4 removes only the version that its own head replaced and
+those that are older than any writer at work, by the time in their ids: another young one may be published yet.
+
 A reader finds rows, then reads the heads of their documents: a row counts where its head names its version. What it
 finds beside is left out of the next try. Totals are sums over heads. So what is counted, listed, found and weighed is
 what heads name, wherever a writer stands or died.
@@ -46,12 +50,17 @@ def head_id(name: Name) -> str:
 
 
 def new_version(head: str) -> str:
-    """A new id, which begins with that of the document's head."""
-    return f"{head}{uuid.uuid4().hex[:16]}"
+    """A new id: that of the document's head, the time in seconds since 1970 (8 digits), 12 random digits."""
+    return f"{head}{int(time.time()):08x}{uuid.uuid4().hex[:12]}"
 
 
 def head_of(version: str) -> str:
     return version[:HEAD_DIGITS]
+
+
+def made_at(version: str) -> float:
+    """When this id was made, in seconds since 1970 by the writer's clock."""
+    return int(version[HEAD_DIGITS : HEAD_DIGITS + 8], 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +256,9 @@ class Primitives(Protocol):
 
     info: StoredInfo
 
+    guarded: bool
+    """Whether `put_heads` writes each head only where the stored one still is the one it is to follow."""
+
     def terms(self, tokens: Iterable[str]) -> list[Any]:
         """Tokens as they are indexed, in order."""
 
@@ -259,7 +271,7 @@ class Primitives(Protocol):
         """Missing ones are left out."""
 
     async def put_heads(self, puts: Sequence[Put]) -> set[str]:
-        """Returns the ids of heads that were not written, or perhaps not."""
+        """Returns the ids of heads that were not written, or perhaps not; all where heads are unguarded."""
 
     async def get_heads(self, heads: Collection[str]) -> dict[str, Head]:
         """By id, tombstones too."""

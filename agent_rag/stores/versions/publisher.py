@@ -17,15 +17,16 @@ from ..engine.prepared import by_document
 from ..engine.records import Prepared, Vector
 from .groups import at_most, grouped
 from .heads import Name, Runs, check_indexes, runs_of
-from .protocol import Head, NewRow, NewVersion, Primitives, Put, head_id, head_of, new_version
+from .protocol import Head, NewRow, NewVersion, Primitives, Put, head_id, head_of, made_at, new_version
 
 _ATTEMPTS = 50
 _GROUP_CHUNKS = 1_000
 _GROUP_DOCUMENTS = 200
 LEFTOVER_S = 3_600.0
-"""Age of tombstones that `compact` removes."""
+"""Age of tombstones that `compact` removes, and of versions that nobody publishes any more."""
 _AWAY_S = LEFTOVER_S / 2
-"""A writer that needed longer from reading a head to swapping it begins again: its tombstone may be gone."""
+"""A writer that needed longer from reading a head to swapping it begins again: its tombstone or its
+rows may be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +91,28 @@ class Publisher:
         counted, named = await primitives.tally(None), await primitives.named()
         strays = {version: count for version, count in counted.items() if version not in named}
         removed = 0
-        for group in grouped(strays, at_most(_GROUP_CHUNKS)):
-            heads = await primitives.get_heads({head_of(version) for version in group})
-            # A new revision beats the writers that are at work: their rows may be among those to remove.
-            puts = [_touched(head, heads.get(head)) for head in dict.fromkeys(map(head_of, group))]
-            lost = await self._swap(puts)
-            kept = lost | {put.head.version for put in puts}
-            quiet = [version for version in group if version not in kept and head_of(version) not in kept]
+        for group in grouped(self._abandoned(strays), at_most(_GROUP_CHUNKS)):
+            quiet = await self._beaten(group) if primitives.guarded else group
             await primitives.delete_rows(dict.fromkeys(quiet))
             removed += sum(strays[version] for version in quiet)
         await primitives.delete_tombstones(time.time() - LEFTOVER_S)
         await primitives.settle()
         return removed
+
+    async def _beaten(self, versions: Sequence[str]) -> list[str]:
+        """Those of these unnamed versions that nobody can publish from now on."""
+        heads = await self._primitives.get_heads({head_of(version) for version in versions})
+        # A new revision beats the writers that are at work: their rows may be among those to remove.
+        puts = [_touched(head, heads.get(head)) for head in dict.fromkeys(map(head_of, versions))]
+        kept = await self._swap(puts) | {put.head.version for put in puts}
+        return [version for version in versions if version not in kept and head_of(version) not in kept]
+
+    def _abandoned(self, versions: Iterable[str]) -> list[str]:
+        """Those of these versions whose writer cannot publish them after a new head."""
+        if self._primitives.guarded:
+            return list(versions)
+        latest = time.time() - LEFTOVER_S
+        return [version for version in versions if made_at(version) < latest]
 
     async def _publish(self, drafts: Sequence[Draft], fits: Fits) -> list[Head]:
         """Returns the heads of the documents that were replaced; new documents have none."""
@@ -127,7 +138,7 @@ class Publisher:
             return []
         puts = [Put(draft.head().over(found[draft.name]), found[draft.name]) for draft in drafts]
         await self._put_rows(drafts, puts)
-        strays = await primitives.tally(None, [put.head.id for put in puts])
+        strays = self._abandoned(await primitives.tally(None, [put.head.id for put in puts]))
         is_late = time.monotonic() - started > _AWAY_S
         lost = {put.head.id for put in puts} if is_late else await self._swap(puts)
         await primitives.delete_rows(_doomed(puts, lost, strays))
