@@ -472,7 +472,7 @@ class Flow:
         if task.known is not None and not task.is_new:
             state = self._state(task, task.known.state, refused=look.digest, reason=reason)
             change = DocumentChange(uri=task.item.uri, state=state.dump())
-            await self.kb.change_documents({task.document_id: change}, [task.known.summary])
+            await self.kb.change_documents({task.document_id: change})
             return
         state = self._state(task, FileState(source=task.listed.name), digest=look.digest, stamp=look.stamp,
                             pipeline=look.pipeline.dump(), status=status, reason=reason)  # fmt: skip

@@ -177,8 +177,7 @@ class IngestRun:
             ):
                 changes[summary.document_id] = DocumentChange(uri=task.item.uri, state=dumped)
         if changes and not self.options.dry_run:
-            known = [task.known.summary for task, _ in kept if task.known is not None]
-            await self.kb.change_documents(changes, known)
+            await self.kb.change_documents(changes)
 
     # --- what is gone ---
 

@@ -29,7 +29,7 @@ from ..filters import FilterLike, all_of, as_filter
 from .document import Document, WriteReport
 from .reading import Reading, check_list
 from .tables import with_tables_of
-from .updating import DocumentChange, batches, changed, check_change
+from .updating import DocumentChange, StoredDocument, changed, check_change, rewrite
 from .writing import check_chunks, check_documents, prepare, reject_duplicates, summary_of
 
 
@@ -220,7 +220,7 @@ class Changing(Reading):
         )
         listed = await self.list_documents(filter=filter or None)
         change = DocumentChange(metadata=dict(metadata))
-        await self.change_documents({summary.document_id: change for summary in listed}, listed)
+        await self.change_documents({summary.document_id: change for summary in listed})
         changed_ids = tuple(sorted(summary.document_id for summary in listed))
         if changed_ids:
             event = MetadataUpdated(
@@ -229,27 +229,23 @@ class Changing(Reading):
             await emit(self._on_event, event)
         return list(changed_ids)
 
-    async def change_documents(
-        self, changes: Mapping[str, DocumentChange], summaries: Sequence[DocumentSummary]
-    ) -> None:
+    async def change_documents(self, changes: Mapping[str, DocumentChange]) -> None:
         """Write documents again with another metadata, uri or state, and with the vectors they have.
 
         Args:
-            changes: Document id -> change.
-            summaries: As `list_documents` gave them; those without a change are left alone.
+            changes: Document id -> change; one that is not there is skipped.
         """
 
-        async def read(summary: DocumentSummary) -> list[VectorRecord]:
-            limit = self.limits.chunks_per_document
-            return await self._records(summary.document_id, offset=0, limit=limit, vectors=True)
+        def change(summary: DocumentSummary, records: list[VectorRecord]) -> StoredDocument:
+            wanted = _with_its_tables(changes[summary.document_id], summary)
+            return changed(summary, records, wanted)
 
-        wanted = [summary for summary in summaries if summary.document_id in changes]
-        changes = {summary.document_id: _with_its_tables(changes[summary.document_id], summary) for summary in wanted}
+        async def write() -> None:
+            async for _ in rewrite(self._store, self.collection, list(changes), change, scope=key):
+                pass
+
         key = scope_key(self.metadata_filter)
-        async for batch in batches(wanted, read):
-            pairs = [changed(summary, records, changes[summary.document_id]) for summary, records in batch]
-            records = [record for _, of_one in pairs for record in of_one]
-            await self._stored.replace([summary for summary, _ in pairs], records, key)
+        await self._stored.if_there(None, write)
 
     async def _other_name(self, name: str) -> str | None:
         spelled = unicodedata.normalize("NFC", name.removeprefix("./"))

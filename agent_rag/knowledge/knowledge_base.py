@@ -62,15 +62,15 @@ class KnowledgeBase(Changing):
     ) -> KeywordReindex:
         """Index the words of the whole collection anew, without embedding: after an upgrade, or with other fields.
 
-        Each document is replaced as a whole, searches go on, and what is done is skipped when it is run again. Nobody
-        else should write meanwhile: a document that is replaced while it is read comes back as it was.
+        Each document is replaced as a whole, searches and writes go on, and what is done is skipped when it is run
+        again. A document that somebody replaces meanwhile is read again.
 
         Args:
             grams: As `keyword_grams`; None: by what the collection holds now.
             on_progress: Called with (documents done, documents) after each batch.
 
         Raises: ConfigurationError: this is a part of a collection (`metadata_filter`), or the store has no keyword
-            search.
+            search. StoreError: documents are written all the time; what is done is kept.
         """
         if self._metadata_filter is not None:
             raise ConfigurationError(

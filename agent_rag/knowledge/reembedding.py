@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from pydantic import BaseModel
@@ -20,9 +20,8 @@ from ..stores.native import NativeStoreBase
 from .collection import FRESH_S
 from .document import WriteReport
 from .embedder import Embedder
-from .updating import batches
+from .updating import all_records, batches
 
-_EVERYTHING = 2**31 - 1
 _PASSES = 100
 """A pass takes what was written during the one before, so each is shorter."""
 
@@ -129,8 +128,12 @@ class Reembedding:
         async def read(summary: DocumentSummary) -> list[VectorRecord]:
             return await self._records(source, summary)
 
-        for scope, of_scope in groupby(summaries, lambda summary: summary.scope):
-            async for batch in batches(list(of_scope), read):
+        for scope, group in groupby(summaries, lambda summary: summary.scope):
+            of_scope = list(group)
+            ids = [summary.document_id for summary in of_scope]
+            is_used = target == self._collection
+            versions = await self._store.document_versions(target, ids, scope=scope) if is_used else {}
+            async for batch in batches(of_scope, read):
                 records = [record for _, of_one in batch for record in of_one]
                 self._check(records)
                 vectors = await self._embedder.vectors([record.chunk for record in records], None, WriteReport())
@@ -139,13 +142,30 @@ class Reembedding:
                     for record, vector in zip(records, vectors, strict=True)
                 ]
                 heads = [_with_model(summary, str(self._embedder.fingerprint)) for summary, _ in batch]
-                await self._store.replace(target, heads, written, scope=scope)
+                await self._write(target, heads, written, scope, versions)
                 self._done |= {(scope, summary.document_id): digest(summary, of_one) for summary, of_one in batch}
                 self._report.documents += len(batch)
                 self._report.chunks += len(written)
                 done += len(batch)
                 if self._on_progress is not None:
                     self._on_progress(done, len(summaries))
+
+    async def _write(
+        self,
+        target: str,
+        summaries: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        scope: str,
+        versions: Mapping[str, str],
+    ) -> None:
+        """Write documents, but for those that have another version than the one they had in a collection in use."""
+        known = [summary for summary in summaries if summary.document_id in versions]
+        if known:
+            of_known = [record for record in records if record.document_id in versions]
+            await self._store.replace_unchanged(target, known, of_known, versions=versions, scope=scope)
+        if new := [summary for summary in summaries if summary.document_id not in versions]:
+            of_new = [record for record in records if record.document_id not in versions]
+            await self._store.replace(target, new, of_new, scope=scope)
 
     async def _take_in_stragglers(self) -> None:
         """What was written around the switch, by who had not seen it: to the former collection, or with former vectors.
@@ -177,10 +197,7 @@ class Reembedding:
         }
 
     async def _records(self, collection: str, summary: DocumentSummary) -> list[VectorRecord]:
-        if not summary.chunk_count:
-            return []
-        found = await self._store.list_chunks(collection, summary.document_id, limit=_EVERYTHING)
-        return [record for record in found if record.scope == summary.scope]
+        return await all_records(self._store, collection, summary, with_vectors=False)
 
     def _check(self, records: Iterable[VectorRecord]) -> None:
         for record in records:

@@ -11,9 +11,8 @@ from pydantic import BaseModel
 from ..documents import DocumentSummary, VectorRecord
 from ..retrieval.prose import Composition
 from ..stores.native import NativeStoreBase
-from .updating import batches
+from .updating import StoredDocument, all_records, rewrite
 
-_EVERYTHING = 2**31 - 1
 _SAMPLE = 2_000
 """Chunks, spread over the collection, that tell what it holds."""
 
@@ -41,19 +40,17 @@ async def reindex_keywords(
     analysis = (await _composition(store, collection, summaries)).fields(grams=grams)
     report = KeywordReindex(fields=analysis)
 
-    async def read(summary: DocumentSummary) -> list[VectorRecord]:
-        records = await _records(store, collection, summary, with_vectors=True)
-        return [] if all(record.chunk.analysis == analysis for record in records) else records
+    def change(summary: DocumentSummary, records: list[VectorRecord]) -> StoredDocument | None:
+        if all(record.chunk.analysis == analysis for record in records):
+            return None
+        return summary, [_with(record, analysis) for record in records]
 
     for scope, of_scope in groupby(summaries, lambda summary: summary.scope):
-        async for batch in batches(list(of_scope), read):
-            changed = [(summary, records) for summary, records in batch if records]
-            report.unchanged += len(batch) - len(changed)
-            written = [_with(record, analysis) for _, records in changed for record in records]
-            if changed:
-                await store.replace(collection, [summary for summary, _ in changed], written, scope=scope)
-            report.documents += len(changed)
-            report.chunks += len(written)
+        ids = [summary.document_id for summary in of_scope]
+        async for done in rewrite(store, collection, ids, change, scope=scope):
+            report.documents += done.documents
+            report.chunks += done.chunks
+            report.unchanged += done.unchanged
             if on_progress is not None:
                 on_progress(report.documents + report.unchanged, len(summaries))
     return report
@@ -65,18 +62,11 @@ async def _composition(store: NativeStoreBase, collection: str, summaries: Seque
     for summary in summaries[:: max(1, len(summaries) // _SAMPLE)]:
         if left <= 0:
             break
-        records = await _records(store, collection, summary, with_vectors=False)
+        records = await all_records(store, collection, summary, with_vectors=False)
         sample = [record.chunk.indexed_text for record in records[:: max(1, len(records) * len(summaries) // _SAMPLE)]]
         await asyncio.to_thread(composition.add, sample)
         left -= len(sample)
     return composition
-
-
-async def _records(
-    store: NativeStoreBase, collection: str, summary: DocumentSummary, *, with_vectors: bool
-) -> list[VectorRecord]:
-    found = await store.list_chunks(collection, summary.document_id, limit=_EVERYTHING, with_vectors=with_vectors)
-    return [record for record in found if record.scope == summary.scope]
 
 
 def _with(record: VectorRecord, analysis: str) -> VectorRecord:

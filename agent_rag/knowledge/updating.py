@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
 from ..documents import DocumentSummary, VectorRecord, storable_metadata
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, StoreError
+from ..stores.native import NativeStoreBase
+from ..stores.versions.groups import slices
 
 BATCH_CHUNKS = 512
 BATCH_DOCUMENTS = 64
+_ATTEMPTS = 50
+_EVERYTHING = 2**31 - 1
+
+StoredDocument = tuple[DocumentSummary, list[VectorRecord]]
 
 
 class DocumentChange(BaseModel):
@@ -54,11 +60,72 @@ def check_change(metadata: Mapping[str, Any], scope: Mapping[str, Any] | None, a
     allowed(len(metadata))
 
 
+class Rewritten(NamedTuple):
+    """What one write of `rewrite` did."""
+
+    documents: int
+    """That were written."""
+    chunks: int
+    """Their chunks."""
+    unchanged: int
+    """Documents that were left as they are."""
+
+
+async def rewrite(
+    store: NativeStoreBase,
+    collection: str,
+    document_ids: Sequence[str],
+    change: Callable[[DocumentSummary, list[VectorRecord]], StoredDocument | None],
+    *,
+    scope: str,
+) -> AsyncIterator[Rewritten]:
+    """Read documents of a scope, change and replace them, some at a time, with the vectors they have.
+
+    One that somebody writes meanwhile is read again, one that is deleted stays so.
+
+    Args:
+        change: Gives what to write of a document; None leaves it.
+
+    Raises: StoreError: documents are written all the time.
+    """
+    pending: Sequence[str] = document_ids
+    for _ in range(_ATTEMPTS):
+        lost: list[str] = []
+        for ids in slices(pending, BATCH_DOCUMENTS):
+            versions = await store.document_versions(collection, ids, scope=scope)
+            found = await store.list_documents(collection, document_ids=list(versions))
+            summaries = [one for one in found if one.scope == scope]
+            async for batch in batches(summaries, lambda one: all_records(store, collection, one)):
+                written = [after for before in batch if (after := change(*before)) is not None]
+                records = [record for _, of_one in written for record in of_one]
+                heads = [summary for summary, _ in written]
+                missed = await store.replace_unchanged(collection, heads, records, versions=versions, scope=scope)
+                lost += missed
+                kept = sum(record.document_id not in missed for record in records)
+                yield Rewritten(len(written) - len(missed), kept, len(batch) - len(written))
+        if not (pending := lost):
+            return
+    raise StoreError(
+        f"documents {pending[:5]!r} of collection {collection!r} are written all the time: {_ATTEMPTS} attempts lost; "
+        "stop who writes, and run this again: what is done is kept"
+    )
+
+
+async def all_records(
+    store: NativeStoreBase, collection: str, summary: DocumentSummary, *, with_vectors: bool = True
+) -> list[VectorRecord]:
+    """The chunks of one document."""
+    if not summary.chunk_count:
+        return []
+    found = await store.list_chunks(collection, summary.document_id, limit=_EVERYTHING, with_vectors=with_vectors)
+    return [record for record in found if record.scope == summary.scope]
+
+
 async def batches(
-    summaries: Sequence[DocumentSummary], read: Callable[[DocumentSummary], Any]
-) -> AsyncIterator[list[tuple[DocumentSummary, list[VectorRecord]]]]:
+    summaries: Sequence[DocumentSummary], read: Callable[[DocumentSummary], Awaitable[list[VectorRecord]]]
+) -> AsyncIterator[list[StoredDocument]]:
     """Documents with their records, as many at a time as one write takes; a document is never cut."""
-    batch: list[tuple[DocumentSummary, list[VectorRecord]]] = []
+    batch: list[StoredDocument] = []
     size = 0
     for summary in summaries:
         records = await read(summary)

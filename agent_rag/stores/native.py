@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -132,6 +133,63 @@ class NativeStoreBase(VectorStoreBase):
         Raises: ValueError: a document id occurs twice, or a record belongs to none of `documents`.
         """
 
+    async def document_versions(
+        self, collection: str, document_ids: Sequence[str], *, scope: str = ""
+    ) -> dict[str, str]:
+        """Which version is stored of each of these documents of `scope`; those that are not there are left out.
+
+        A version is a text that is another one after each write of the document; here, after each that changed it.
+        """
+        found = await self.list_documents(collection, document_ids=document_ids)
+        return {
+            summary.document_id: _digest(summary, await self._all_chunks(collection, (scope, summary.document_id)))
+            for summary in found
+            if summary.scope == scope
+        }
+
+    async def replace_unchanged(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        *,
+        versions: Mapping[str, str],
+        scope: str = "",
+    ) -> list[str]:
+        """`replace` of what was read before, without undoing what somebody wrote or deleted since.
+
+        Args:
+            versions: Version of each document, asked for before it was read.
+
+        Returns: The ids of documents that have another version now, sorted: they are left as they are.
+        """
+        lost: set[str] = set()
+        while kept := [document for document in documents if document.document_id not in lost]:
+            wanted = {document.document_id: versions[document.document_id] for document in kept}
+            of_kept = [record for record in records if record.document_id in wanted]
+            changed = await self._replace_where(collection, kept, of_kept, wanted, scope)
+            if not changed:
+                break
+            lost |= changed
+        return sorted(lost)
+
+    async def _replace_where(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        versions: Mapping[str, str],
+        scope: str,
+    ) -> set[str]:
+        """Write all documents if each has its version, else none. Returns the ids of those that have another one.
+
+        Here they are compared right before the write; a store that can compares them in the transaction that writes.
+        """
+        changed = changed_since(versions, await self.document_versions(collection, list(versions), scope=scope))
+        if not changed:
+            await self.replace(collection, documents, records, scope=scope)
+        return changed
+
     @abstractmethod
     async def delete_documents(
         self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None
@@ -211,6 +269,18 @@ class NativeStoreBase(VectorStoreBase):
         """Raises: ConfigurationError: texts are asked of a store without keyword search."""
         if request.texts and not self.keyword_search:
             raise ConfigurationError(f"{type(self).__name__} was made with keyword=False; it finds by vectors only")
+
+
+def changed_since(versions: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    """Ids of the documents of `versions` that have another version now, or none."""
+    return {document_id for document_id, version in versions.items() if now.get(document_id) != version}
+
+
+def _digest(summary: DocumentSummary, records: Iterable[VectorRecord]) -> str:
+    found = hashlib.sha256(summary.model_dump_json().encode())
+    for record in records:
+        found.update(record.model_dump_json().encode())
+    return found.hexdigest()
 
 
 def texts_of(records: Iterable[VectorRecord]) -> list[DocumentText]:

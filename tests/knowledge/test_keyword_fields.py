@@ -118,6 +118,36 @@ async def test_what_an_earlier_release_wrote_is_told_and_renewed(
     assert [item.scope for item in stored] == ["", "", "t=1"]
 
 
+async def test_what_somebody_replaces_meanwhile_stays_replaced(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between reading a document and writing it again: the later text is indexed with the fields, what was deleted
+    stays deleted."""
+    kb = base(store, keyword_grams=False)
+    for name in "abc":
+        await kb.insert_document(chunks(GERMAN), name)
+    replace = store.replace_unchanged
+    calls = 0
+
+    async def late(*arguments: Any, **options: Any) -> list[str]:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            await kb.insert_document(chunks("Der Kran steht.", "Er ist neu."), "a")
+            await kb.delete_document("b")
+        return await replace(*arguments, **options)
+
+    monkeypatch.setattr(store, "replace_unchanged", late)
+    report = await kb.reindex_keywords(grams=True)
+
+    stored = {name: await kb.list_chunks(name) for name in "abc"}
+    assert {name: [one.text for one in found] for name, found in stored.items()} == {
+        "a": ["Der Kran steht.", "Er ist neu."], "b": [], "c": [GERMAN],
+    }  # fmt: skip
+    assert {one.analysis for found in stored.values() for one in found} == {f"{GRAMS}+german"}
+    assert (calls, report.documents, report.chunks) == (2, 2, 3)
+
+
 async def test_a_search_learns_what_the_collection_has(tmp_path: Path) -> None:
     """A handle that was open while another process indexed anew asks for parts of words after its next search."""
     async with SQLiteStore(tmp_path / "store.db") as store:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -191,3 +191,41 @@ class EngineStore(ConnectedStoreBase):
 
     async def ping(self) -> StoreHealth:
         return await self._engine.ping()
+
+
+class ConditionalEngine(Engine, Protocol):
+    """An engine that compares the version of a document in the operation that replaces it."""
+
+    async def versions(self, name: str, documents: Sequence[Name]) -> dict[Name, str]:
+        """Of those that are there."""
+
+    async def replace_unchanged(self, name: str, checked: Checked, versions: Mapping[Name, str]) -> list[Name]:
+        """As `replace`, of the documents that have these versions. Returns the others."""
+
+
+class ConditionalStore(EngineStore):
+    """A store over an engine that compares versions."""
+
+    _engine: ConditionalEngine
+
+    async def document_versions(
+        self, collection: str, document_ids: Sequence[str], *, scope: str = ""
+    ) -> dict[str, str]:
+        found = await self._engine.versions(collection, [(scope, document_id) for document_id in document_ids])
+        return {document_id: version for (_, document_id), version in found.items()}
+
+    async def replace_unchanged(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        *,
+        versions: Mapping[str, str],
+        scope: str = "",
+    ) -> list[str]:
+        def checked(dimensions: int) -> tuple[list[DocumentSummary], Prepared]:
+            return prepare_replace(collection, dimensions, documents, records, scope=scope)
+
+        wanted = {(scope, document.document_id): versions[document.document_id] for document in documents}
+        lost = await self._engine.replace_unchanged(collection, checked, wanted)
+        return sorted(document_id for _, document_id in lost)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, get_args
 
@@ -14,7 +14,7 @@ from ...filters import FilterLike
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from ..engine.driver import run_steps
 from ..engine.records import closed_store, collection_name, existing, prepare_replace, unique_ids
-from ..native import NativeStoreBase
+from ..native import NativeStoreBase, changed_since
 from .table import Batch, Table
 
 Distance = Literal["Cosine", "Dot", "Euclid", "Manhattan"]
@@ -103,18 +103,49 @@ class MemoryStore(NativeStoreBase):
         *,
         scope: str = "",
     ) -> int:
+        before, _ = await self._replace(collection, documents, records, {}, scope)
+        return before
+
+    async def _replace_where(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        versions: Mapping[str, str],
+        scope: str,
+    ) -> set[str]:
+        _, changed = await self._replace(collection, documents, records, versions, scope)
+        return changed
+
+    async def _replace(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        versions: Mapping[str, str],
+        scope: str,
+    ) -> tuple[int, set[str]]:
+        """The number of chunks that were there, and the documents with another version: then nothing is written."""
         table = self._table(collection)
 
         def prepare() -> tuple[list[DocumentSummary], Batch]:
             summaries, prepared = prepare_replace(collection, table.info.dimensions, documents, records, scope=scope)
             return summaries, Batch.of(prepared)
 
-        def write(prepared: tuple[list[DocumentSummary], Batch]) -> int:
+        def write(prepared: tuple[list[DocumentSummary], Batch]) -> tuple[int, set[str]]:
+            if changed := changed_since(versions, table.versions(scope, versions)):
+                return 0, changed
             summaries, batch = prepared
             self._check_room(table.new_chunks(batch, [(scope, summary.document_id) for summary in summaries]))
-            return table.replace(summaries, batch)
+            return table.replace(summaries, batch), set()
 
         return await self._write(table, prepare, write, quick=_is_small(records))
+
+    async def document_versions(
+        self, collection: str, document_ids: Sequence[str], *, scope: str = ""
+    ) -> dict[str, str]:
+        table = self._table(collection)
+        return await self._run(lambda: table.versions(scope, document_ids), quick=len(document_ids) <= _QUICK_DOCUMENTS)
 
     async def delete_documents(
         self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None

@@ -53,6 +53,7 @@ class Table:
         self.info = info
         self._rows: RowTable[str] = RowTable(info)
         self._chunks: list[str] = []
+        self._writes = 0
 
     def __len__(self) -> int:
         """Number of chunks."""
@@ -77,7 +78,8 @@ class Table:
         """Publish whole documents. Returns the number of chunks that were there."""
         before = sum(self._drop((summary.scope, summary.document_id)) for summary in summaries)
         for summary in summaries:
-            document = Document(summary.model_dump_json(), index_metadata(summary.metadata))
+            self._writes += 1
+            document = Document(summary.model_dump_json(), index_metadata(summary.metadata), str(self._writes))
             self._rows.put((summary.scope, summary.document_id), document)
         self._append(batch)
         return before
@@ -147,6 +149,11 @@ class Table:
     def documents(self, where: FilterLike | None, document_ids: Sequence[str] | None) -> list[DocumentSummary]:
         """Copies of the summaries of matching documents, of these ids where given, in order."""
         return self._rows.summaries(where, document_ids)
+
+    def versions(self, scope: str, document_ids: Iterable[str]) -> dict[str, str]:
+        """Document id -> version, of those that are there."""
+        found = {document_id: self._rows.document((scope, document_id)) for document_id in document_ids}
+        return {document_id: document.version for document_id, document in found.items() if document is not None}
 
     def fetch(self, keys: Iterable[ChunkKey], where: FilterLike | None, *, with_vectors: bool) -> list[VectorRecord]:
         """Records in the order of `keys`, without the missing and those that do not match."""

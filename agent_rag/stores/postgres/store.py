@@ -30,6 +30,7 @@ from .setup import Options, Schema, schema_script
 from .transactions import Changes, Transactions, itself
 from .upkeep import Upkeep
 from .vectors import VectorChoice
+from .writer import Written, lock_versions
 
 Distance = Literal["Cosine", "Dot", "Euclid", "Manhattan"]
 T = TypeVar("T")
@@ -206,11 +207,38 @@ class PostgresStore(ConnectedStoreBase):
         *,
         scope: str = "",
     ) -> int:
+        return (await self._publish(collection, documents, records, {}, scope)).before
+
+    async def _replace_where(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        versions: Mapping[str, str],
+        scope: str,
+    ) -> set[str]:
+        return set((await self._publish(collection, documents, records, versions, scope)).changed)
+
+    async def _publish(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        versions: Mapping[str, str],
+        scope: str,
+    ) -> Written:
         def prepare(dimensions: int) -> Changes:
             return prepare_replace(collection, dimensions, documents, records, scope=scope)
 
         self._check_open()
-        return (await self._transactions.publish(collection, prepare)).before
+        return await self._transactions.publish(collection, prepare, versions, scope)
+
+    async def document_versions(
+        self, collection: str, document_ids: Sequence[str], *, scope: str = ""
+    ) -> dict[str, str]:
+        return await self._read(
+            collection, lambda session, found: lock_versions(session, found, scope, document_ids, lock="")
+        )
 
     async def delete_documents(
         self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from ...documents import DocumentSummary
 from ...errors import DimensionMismatchError, RecordError
 from ...filters import FilterLike
 from ..engine.records import Prepared, unknown_collection
+from ..native import changed_since
 from . import writer as writer
 from .connection import Connections, RelationGone, Session
 from .reader import MAX_INDEX
@@ -73,8 +74,10 @@ class Transactions:
                 raise unknown_collection(collection) from error
             raise
 
-    async def publish(self, collection: str, prepare: Prepare) -> writer.Written:
-        """Write what `prepare` gives."""
+    async def publish(
+        self, collection: str, prepare: Prepare, versions: Mapping[str, str] | None = None, scope: str = ""
+    ) -> writer.Written:
+        """Write what `prepare` gives, if the documents of `versions` still have them."""
         known, (summaries, prepared) = await self._prepared(collection, prepare)
         highest = max((record.chunk.chunk_index for record in prepared.records), default=0)
         if highest > MAX_INDEX:
@@ -86,13 +89,15 @@ class Transactions:
             found = await self._locked(session, collection)
             if found.info.dimensions != known.info.dimensions:
                 return found, None
+            if versions and (changed := await self._changed(session, found, versions, scope)):
+                return found, writer.Written(0, 0, changed)
             return found, await writer.publish(session, found, summaries, prepared)
 
         with self._upkeep.writing():
             found, written = await self._connections.write(work)
         self._known[collection] = found
         if written is None:  # another store made the collection anew meanwhile
-            return await self.publish(collection, prepare)
+            return await self.publish(collection, prepare, versions, scope)
         self._upkeep.note(found, written=written.touched, growth=written.growth)
         return written
 
@@ -110,6 +115,11 @@ class Transactions:
         self._known[collection] = found
         self._upkeep.note(found, written=written.touched, growth=written.growth)
         return written, names
+
+    async def _changed(
+        self, session: Session, collection: Collection, versions: Mapping[str, str], scope: str
+    ) -> frozenset[str]:
+        return frozenset(changed_since(versions, await writer.lock_versions(session, collection, scope, versions)))
 
     async def _prepared(self, collection: str, prepare: Prepare) -> tuple[Collection, Changes]:
         known = self._known.get(collection)

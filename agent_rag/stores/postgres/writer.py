@@ -11,7 +11,7 @@ import asyncio
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -39,6 +39,8 @@ class Written:
     before: int
     """Chunks that were there and are gone."""
     added: int
+    changed: frozenset[str] = frozenset()
+    """Documents that have another version than was expected; then nothing was written."""
 
     @property
     def touched(self) -> int:
@@ -106,6 +108,18 @@ async def publish(
             change.add(length, 1)
     await _count(session, collection, change)
     return Written(before, len(prepared.records))
+
+
+async def lock_versions(
+    session: Session, collection: Collection, scope: str, document_ids: Iterable[str], *, lock: str = "FOR UPDATE"
+) -> dict[str, str]:
+    """Document id -> the transaction that wrote its row, which every write of the document does."""
+    rows = await session.fetch(
+        f"SELECT d.document_id, d.id || '.' || d.xmin::text AS version FROM {collection.documents} d "
+        f"WHERE d.key = ANY($1::uuid[]) ORDER BY d.key {lock}",
+        [document_key(scope, document_id) for document_id in document_ids],
+    )
+    return {row["document_id"]: row["version"] for row in rows}
 
 
 async def remove(

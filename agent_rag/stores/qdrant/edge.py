@@ -18,7 +18,7 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -234,6 +234,21 @@ class EdgeEngine:
         documents = await prepare_write(info, checked, keyword=info.keyword)
         return await self._change(name, lambda _, writer: writer.replace(documents))
 
+    async def versions(self, name: str, documents: Sequence[Name]) -> dict[Name, str]:
+        return await self.read(name, lambda shard: _versions(shard, documents))
+
+    async def replace_unchanged(self, name: str, checked: Checked, versions: Mapping[Name, str]) -> list[Name]:
+        info = existing(await self._read(name, lambda: self._info(name)), name)
+        documents = await prepare_write(info, checked, keyword=info.keyword)
+
+        def steps(shard: Shard, writer: ShardWriter) -> Steps[list[Name]]:
+            now = _versions(shard, list(versions))
+            kept = [document for document in documents if now.get(document.name) == versions[document.name]]
+            yield from writer.replace(kept)
+            return [name for name, version in versions.items() if now.get(name) != version]
+
+        return await self._change(name, steps)
+
     async def delete(
         self, name: str, document_ids: Sequence[str] | None, metadata_filter: FilterLike | None
     ) -> tuple[list[Name], int]:
@@ -326,3 +341,9 @@ class EdgeEngine:
         if self._worker is None:
             raise closed_store(self._owner)
         return self._worker
+
+
+def _versions(shard: Shard, documents: Sequence[Name]) -> dict[Name, str]:
+    """A document's version is the number of its head."""
+    found = {name: shard.table.heads.get(name) for name in documents}
+    return {name: str(head.number) for name, head in found.items() if head is not None}

@@ -9,11 +9,11 @@ from typing import Any, Protocol, get_args
 from pydantic import SecretStr
 
 from ...errors import ConfigurationError, redact
-from ..engine.store import Engine, EngineStore
+from ..engine.store import ConditionalEngine, ConditionalStore
 from .schema import Distance
 
 
-class QdrantEngine(Engine, Protocol):
+class QdrantEngine(ConditionalEngine, Protocol):
     """What the two engines do."""
 
     async def optimize(self, name: str) -> None: ...
@@ -21,7 +21,7 @@ class QdrantEngine(Engine, Protocol):
     async def compact(self, name: str) -> int: ...
 
 
-class QdrantStore(EngineStore):
+class QdrantStore(ConditionalStore):
     """Qdrant in three deployments, with the same answers.
 
     Embedded stores hold a lock on their folder: one store object at a time, shared by any number of tasks. A write is

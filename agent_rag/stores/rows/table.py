@@ -28,6 +28,8 @@ class Document(NamedTuple):
     """As JSON, a tenth of the size of the object."""
     indexed: IndexedMetadata
     """Of the summary's metadata."""
+    version: str
+    """Of this write."""
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from ...documents import DocumentSummary, VectorRecord
@@ -11,6 +11,7 @@ from ...errors import StoreFullError, StoreLockedError
 from ...filters import FilterLike, matches
 from ..engine.merging import Name
 from ..engine.records import existing
+from ..native import changed_since
 from . import documents, merging
 from .database import Database
 from .documents import Document
@@ -19,15 +20,28 @@ from .schema import Collection
 from .writer import Transaction
 
 
-def replace(database: Database, collection: str, batch: Batch) -> int:
-    """Publish documents. Returns the chunks that were there."""
+def replace(
+    database: Database, collection: str, batch: Batch, versions: Mapping[str, str], scope: str
+) -> tuple[int, set[str]]:
+    """Publish documents. Returns the chunks that were there, and which of `versions` have changed: then nothing is
+    written."""
     with database.writing() as connection:
         transaction = Transaction(connection)
         stored = existing(Collection.load(connection, collection), collection)
+        if changed := changed_since(versions, document_versions(connection, stored, scope, versions)):
+            return 0, changed
         before = transaction.replace(stored, batch)
         transaction.finish()
     merge(database, collection)
-    return before
+    return before, set()
+
+
+def document_versions(
+    connection: sqlite3.Connection, stored: Collection, scope: str, ids: Iterable[str]
+) -> dict[str, str]:
+    """A document's version is its number: a later write takes a higher one."""
+    found = documents.with_ids(connection, stored, ids)
+    return {document.id: str(document.base) for document in found if document.scope == scope}
 
 
 def merge(database: Database, name: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -197,16 +197,50 @@ class SQLiteStore(NativeStoreBase):
         *,
         scope: str = "",
     ) -> int:
+        before, _ = await self._replace(collection, documents, records, {}, scope)
+        return before
+
+    async def _replace_where(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        versions: Mapping[str, str],
+        scope: str,
+    ) -> set[str]:
+        _, changed = await self._replace(collection, documents, records, versions, scope)
+        return changed
+
+    async def _replace(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        versions: Mapping[str, str],
+        scope: str,
+    ) -> tuple[int, set[str]]:
         def prepare(database: Database) -> Batch:
             with database.reading() as connection:
                 stored = existing(Collection.load(connection, collection), collection)
             summaries, prepared = prepare_replace(collection, stored.dimensions, documents, records, scope=scope)
             return prepare_batch(summaries, prepared.records, as_stored(prepared.matrix, stored.distance))
 
-        if len(records) <= _QUICK_CHUNKS:
-            return await self._write(lambda database: jobs.replace(database, collection, prepare(database)))
-        batch = await self._read(prepare)
-        return await self._write(lambda database: jobs.replace(database, collection, batch))
+        batch = None if len(records) <= _QUICK_CHUNKS else await self._read(prepare)
+        return await self._write(
+            lambda database: jobs.replace(
+                database, collection, prepare(database) if batch is None else batch, versions, scope
+            )
+        )
+
+    async def document_versions(
+        self, collection: str, document_ids: Sequence[str], *, scope: str = ""
+    ) -> dict[str, str]:
+        def read(database: Database) -> dict[str, str]:
+            with database.reading() as connection:
+                stored = existing(Collection.load(connection, collection), collection)
+                return jobs.document_versions(connection, stored, scope, document_ids)
+
+        return await self._read(read)
 
     async def delete_documents(
         self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None

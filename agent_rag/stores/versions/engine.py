@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ...documents import VectorRecord, VectorSearchResult
@@ -13,10 +13,10 @@ from ...filters import FilterLike
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from ..engine.payload import check_format
 from ..engine.records import Checked, existing, query_vector, without_keyword
-from ..engine.store import Answer, EngineStore, settled
+from ..engine.store import Answer, ConditionalStore, settled
 from .heads import Name
-from .protocol import NewRow, Primitives
-from .publisher import Publisher, drafts_of
+from .protocol import NewRow, Primitives, head_id
+from .publisher import Draft, Publisher, drafts_of
 from .reader import Reader
 from .search import search
 from .stored_info import StoredInfo
@@ -126,10 +126,22 @@ class VersionsEngine:
 
     async def replace(self, name: str, checked: Checked) -> int:
         async def work(collection: _Collection) -> int:
-            drafts = await asyncio.to_thread(
-                lambda: drafts_of(collection.primitives, *checked(collection.info.dimensions))
-            )
-            return await collection.publisher.replace(drafts)
+            return await collection.publisher.replace(await collection.drafts(checked))
+
+        return await self._writing(name, work)
+
+    async def versions(self, name: str, documents: Sequence[Name]) -> dict[Name, str]:
+        async def run() -> dict[Name, str]:
+            primitives = (await self._known(name)).primitives
+            found = await primitives.get_heads({head_id(document) for document in documents})
+            return {head.name: head.version for head in found.values() if head.version}
+
+        return await self._run(name, run())
+
+    async def replace_unchanged(self, name: str, checked: Checked, versions: Mapping[Name, str]) -> list[Name]:
+        async def work(collection: _Collection) -> list[Name]:
+            drafts = await collection.drafts(checked)
+            return await collection.publisher.replace_unchanged(drafts, versions)
 
         return await self._writing(name, work)
 
@@ -229,6 +241,9 @@ class _Collection:
         self.weights = Weights(primitives)
         self.publisher = Publisher(primitives, self._average_length)
 
+    async def drafts(self, checked: Checked) -> list[Draft]:
+        return await asyncio.to_thread(lambda: drafts_of(self.primitives, *checked(self.info.dimensions)))
+
     async def _average_length(self, rows: Sequence[NewRow]) -> float:
         """Of the collection, or of what is written to an empty one."""
         if not self.info.keyword:
@@ -241,7 +256,7 @@ async def _next(batches: AsyncIterator[T]) -> T | None:
     return await anext(batches, None)
 
 
-class VersionsStore(EngineStore):
+class VersionsStore(ConditionalStore):
     """A store on a server that keeps documents as versions."""
 
     _engine: VersionsEngine

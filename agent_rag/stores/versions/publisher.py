@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...documents import DocumentSummary, VectorRecord
@@ -67,12 +67,21 @@ class Publisher:
 
     async def replace(self, drafts: Iterable[Draft]) -> int:
         """Publish whole documents, each at one moment. Returns the number of chunks they had before."""
-        before = 0
+        return sum(head.count for head in await self._publish_all(drafts, lambda _: True))
+
+    async def replace_unchanged(self, drafts: Iterable[Draft], versions: Mapping[Name, str]) -> list[Name]:
+        """Publish the documents whose version still is that of `versions`. Returns the others."""
+
+        def fits(head: Head | None) -> bool:
+            return head is not None and head.version == versions[head.name]
+
+        replaced = {head.name for head in await self._publish_all(drafts, fits)}
+        return [name for name in versions if name not in replaced]
+
+    async def _publish_all(self, drafts: Iterable[Draft], fits: Fits) -> list[Head]:
+        """Returns the heads of the documents that were replaced."""
         bounds = at_most(_GROUP_DOCUMENTS), (lambda draft: len(draft.rows), _GROUP_CHUNKS)
-        for group in grouped(drafts, *bounds):
-            heads = await self._publish(group, lambda _: True)
-            before += sum(head.count for head in heads)
-        return before
+        return [head for group in grouped(drafts, *bounds) for head in await self._publish(group, fits)]
 
     async def delete(self, names: Iterable[Name], metadata_filter: FilterLike | None) -> list[Head]:
         """Remove documents, where their metadata match when they are removed. Returns what was removed."""

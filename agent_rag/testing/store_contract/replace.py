@@ -216,6 +216,37 @@ class StoreReplace(StoreFixtures):
         assert [item.document_id for item in await store.list_documents(collection)] == ["b", "d"]
         assert await store.delete_documents(collection, []) == 0
 
+    async def test_what_others_wrote_since_is_not_undone(self, store: NativeStoreBase, collection: str) -> None:
+        """`replace_unchanged` leaves a document that was replaced or deleted since its version was asked for, and
+        writes the others, in its scope."""
+        await store.create_collection(collection, 4)
+        names = ["kept", "replaced", "deleted"]
+        for scope in ("", "t=1"):
+            records = [one for name in names for one in version("v0", 2, name)]
+            await store.replace(collection, [document(name) for name in names], records, scope=scope)
+        before = await store.document_versions(collection, [*names, "unknown"])
+        await store.replace(collection, [document("replaced")], version("other", 3, "replaced"))
+        await store.delete_documents(collection, ["deleted"], None)
+        await self.settle(store, collection)
+        after = await store.document_versions(collection, names)
+
+        lost = await store.replace_unchanged(
+            collection,
+            [document(name) for name in names],
+            [one for name in names for one in version("mine", 1, name)],
+            versions=before,
+        )
+        await self.settle(store, collection)
+
+        assert set(before) == set(names)
+        assert (after["kept"], set(after)) == (before["kept"], {"kept", "replaced"})
+        assert lost == ["deleted", "replaced"]
+        found = {
+            name: [one.chunk.text for one in await store.list_chunks(collection, name) if not one.scope]
+            for name in names
+        }
+        assert found == {"kept": ["mine 0"], "replaced": ["other 0", "other 1", "other 2"], "deleted": []}
+
     async def test_two_writers_leave_one_version(self, store: NativeStoreBase, collection: str) -> None:
         """Overlapping replaces of one document end with exactly one of them, whole."""
         await store.create_collection(collection, 4)
