@@ -252,6 +252,8 @@ def show_copied(report: CopyReport, *, as_json: bool) -> None:
         show_json(report)
         return
     console_of().print(f"copied {report.documents} documents, {report.chunks} chunks in {report.seconds:.1f} s")
+    for note in report.notes:
+        console_of().print(plain_text(note), soft_wrap=True)
 
 
 def show_check(report: CheckReport, *, as_json: bool) -> None:

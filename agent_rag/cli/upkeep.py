@@ -45,6 +45,7 @@ def copy(
                 report.documents += one.documents
                 report.chunks += one.chunks
                 report.seconds += one.seconds
+                report.notes += one.notes
         console.show_copied(report, as_json=as_json)
 
     guarded(work, as_json)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from ..documents import Chunk, VectorSearchResult
 from ..retrieval.analysis import has_grams, language_of
 from ..retrieval.prose import Composition
-from ..stores.native import NativeStoreBase
+from ..stores.native import NativeStoreBase, first_chunk
 
 logger = logging.getLogger("agent_rag")
 
@@ -102,10 +102,3 @@ class KeywordFields:
 def _best_for(chunks: Sequence[Chunk], grams: bool | None) -> str:
     step = max(1, len(chunks) // _FIRST)
     return Composition(chunk.indexed_text for chunk in chunks[::step]).fields(grams=grams)
-
-
-async def first_chunk(store: NativeStoreBase, collection: str) -> Chunk | None:
-    """Some chunk of any scope; None for a collection without."""
-    async for record in store.iterate(collection, batch_size=1):
-        return record.chunk
-    return None

@@ -9,13 +9,14 @@ from ..documents import scope_key
 from ..embeddings.base import EmbeddingModelLike
 from ..errors import ConfigurationError
 from ..filters import FilterLike
+from ..retrieval.analysis import WORDS
 from ..retrieval.rank import Fusion
+from ..stores.native import first_chunk
 from ..tables.catalog import CatalogTable
 from ..tables.describe import described
 from ..tables.query import QueryLimits, TableAnswer
 from .changing import Changing
 from .embedder import Embedder
-from .keyword_fields import first_chunk
 from .reembedding import ModelReindex, Reembedding
 from .reindexing import KeywordReindex, reindex_keywords
 from .tables import DocumentTables
@@ -49,7 +50,7 @@ class KnowledgeBase(Changing):
         if not self._store.keyword_search:
             return None
         chunk = await self._stored.if_there(None, lambda: first_chunk(self._store, self.collection))
-        return None if chunk is None else chunk.analysis or "words"
+        return None if chunk is None else chunk.analysis or WORDS
 
     @property
     def keyword_notes(self) -> list[str]:

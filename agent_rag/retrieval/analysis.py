@@ -25,6 +25,7 @@ __all__ = [
     "FIELDS",
     "FIELD_PREFIXES",
     "GRAMS",
+    "WORDS",
     "fields_of",
     "has_grams",
     "index_tokens",
@@ -32,6 +33,8 @@ __all__ = [
     "query_weights",
 ]
 
+WORDS = "words"
+"""What a chunk without `Chunk.analysis` has."""
 FIELDS = "words+title+pairs"
 """Words, words of title and headings once more, and pairs of neighbouring words."""
 GRAMS = "words+title+pairs+grams"

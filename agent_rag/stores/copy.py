@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from ..documents import DocumentSummary, VectorRecord
+from ..documents import Chunk, DocumentSummary, VectorRecord
 from ..errors import CollectionNotFoundError, ConfigurationError, DimensionMismatchError, ModelMismatchError
+from ..retrieval.analysis import WORDS
 from .base import VectorStoreBase
-from .native import NativeStoreBase
+from .native import NativeStoreBase, first_chunk
 
 __all__ = ["CopyReport", "copy_collection"]
 
@@ -23,6 +24,8 @@ class CopyReport(BaseModel):
     documents: int = 0
     chunks: int = 0
     seconds: float = 0.0
+    notes: list[str] = Field(default_factory=list)
+    """What became another than it was, one sentence each."""
 
 
 async def copy_collection(
@@ -36,6 +39,7 @@ async def copy_collection(
     """Copy every document of a collection with its vectors, in bounded memory; nothing is embedded again.
 
     Documents of the same scope and id in the target are replaced, so a copy that was interrupted can be run again.
+    Words are indexed with the fields that the target's chunks have, since those of a collection are indexed alike.
 
     Args:
         source, target: Entered stores.
@@ -64,6 +68,7 @@ async def copy_collection(
     summaries = {(summary.scope, summary.document_id): summary for summary in await source.list_documents(collection)}
     total = sum(summary.chunk_count for summary in summaries.values())
     report = CopyReport()
+    fields = await _Fields.of(target, name)
     batch: list[list[VectorRecord]] = []
     size = 0
     async for record in source.iterate(collection):
@@ -74,13 +79,43 @@ async def copy_collection(
                 if on_progress is not None:
                     on_progress(report.chunks, total)
             batch.append([])
-        batch[-1].append(record)
+        batch[-1].append(fields.given(record))
         size += 1
     await _write(target, name, batch, summaries, report)
     if on_progress is not None:
         on_progress(report.chunks, total)
+    report.notes = fields.notes(name, collection)
     report.seconds = time.monotonic() - started
     return report
+
+
+class _Fields:
+    """The fields of the target's keyword index (`Chunk.analysis`), where it has chunks."""
+
+    def __init__(self, first: Chunk | None) -> None:
+        self._first = first
+        self._others: set[str] = set()
+
+    @classmethod
+    async def of(cls, target: NativeStoreBase, collection: str) -> _Fields:
+        return cls(await first_chunk(target, collection) if target.keyword_search else None)
+
+    def given(self, record: VectorRecord) -> VectorRecord:
+        """A record with these fields."""
+        if self._first is None or record.chunk.analysis == self._first.analysis:
+            return record
+        self._others.add(record.chunk.analysis or WORDS)
+        chunk = record.chunk.model_copy(update={"analysis": self._first.analysis})
+        return record.model_copy(update={"chunk": chunk})
+
+    def notes(self, target: str, source: str) -> list[str]:
+        if self._first is None or not self._others:
+            return []
+        return [
+            f"target collection {target!r} has the keyword fields {self._first.analysis or WORDS}, {source!r} has "
+            f"{', '.join(sorted(self._others))}; what was copied is indexed with those of the target "
+            "(`agent-rag reindex --keywords` changes them)"
+        ]
 
 
 def _document(record: VectorRecord) -> tuple[str, str]:

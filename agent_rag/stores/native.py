@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from ..documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
+from ..documents import Chunk, ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
 from ..errors import ConfigurationError
 from ..filters import FilterLike
 from ..retrieval.pattern import TextPattern
@@ -269,6 +269,13 @@ class NativeStoreBase(VectorStoreBase):
         """Raises: ConfigurationError: texts are asked of a store without keyword search."""
         if request.texts and not self.keyword_search:
             raise ConfigurationError(f"{type(self).__name__} was made with keyword=False; it finds by vectors only")
+
+
+async def first_chunk(store: NativeStoreBase, collection: str) -> Chunk | None:
+    """Some chunk of any scope; None for a collection without."""
+    async for record in store.iterate(collection, batch_size=1):
+        return record.chunk
+    return None
 
 
 def changed_since(versions: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
