@@ -17,6 +17,7 @@ from .database import Database
 from .documents import Document
 from .prepare import Batch
 from .schema import Collection
+from .segments import Segment
 from .writer import Transaction
 
 
@@ -32,7 +33,7 @@ def replace(
             return 0, changed
         before = transaction.replace(stored, batch)
         transaction.finish()
-    merge(database, collection)
+    merge_all_due(database, collection)
     return before, set()
 
 
@@ -44,25 +45,32 @@ def document_versions(
     return {document.id: str(document.base) for document in found if document.scope == scope}
 
 
-def merge(database: Database, name: str) -> None:
+def merge_all_due(database: Database, name: str) -> None:
     """Merge segments, in transactions of their own after the one that was acknowledged; what fails now, a later write
     does."""
     with suppress(StoreFullError, StoreLockedError):
-        while _merge_one(database, name):
-            pass
+        while chosen := _due(database, name):
+            merge(database, name, chosen)
 
 
-def _merge_one(database: Database, name: str) -> bool:
-    """Whether one was due."""
+def _due(database: Database, name: str) -> list[Segment]:
     with database.reading() as connection:
         collection = Collection.load(connection, name)
-        if collection is None or not merging.due(connection, collection):
-            return False
+        return [] if collection is None else merging.due(connection, collection)
+
+
+def merge(database: Database, name: str, chosen: Sequence[Segment]) -> None:
+    """Make one segment of neighbours, unless another process changed them. Others write while it is made."""
+    with database.reading() as connection:
+        if merging.stand(connection, name, chosen) is None:
+            return
+        blocks = merging.merged(connection, chosen)
     with database.writing() as connection:
-        transaction = Transaction(connection)
-        merging.merge_some(transaction, connection, name)
-        transaction.finish()
-    return True
+        collection = merging.stand(connection, name, chosen)
+        if collection is not None:
+            transaction = Transaction(connection)
+            merging.put_in_place(transaction, connection, collection, chosen, blocks)
+            transaction.finish()
 
 
 def remove(database: Database, collection: str, names: Iterable[Name]) -> int:

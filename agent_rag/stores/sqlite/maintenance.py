@@ -15,6 +15,7 @@ from ...errors import ConfigurationError, StoreDamagedError, StoreFullError
 from . import documents, merging, schema
 from .database import Database
 from .documents import Document
+from .jobs import merge
 from .prepare import index_chunks
 from .schema import Collection, check_collections
 from .segments import NUMBERS, TOKENS, Kind, Segment, read_all, segments_of
@@ -182,12 +183,7 @@ def _compact_segments(database: Database, name: str) -> None:
         reindex(database, name)
         return
     for group in groups:
-        with database.writing() as connection:
-            transaction = Transaction(connection)
-            current = Collection.load(connection, name)
-            if current is not None and {*group} <= {*segments_of(connection, current)}:
-                merging.merge(transaction, connection, current, group)
-            transaction.finish()
+        merge(database, name, group)
 
 
 def reindex(database: Database, name: str) -> None:

@@ -13,8 +13,10 @@ from .writer import Transaction
 
 _FAN = 16
 """Segments of a level that are merged into one of the next."""
-_MERGED_CHUNKS = 16_384
-"""A segment is not merged beyond this: a merge holds other writers for as long as it takes (61 ms)."""
+_FEW, _LARGE_CHUNKS = 4, 2_048
+"""So few are merged where they have so many chunks: a word is looked up in each segment."""
+_MERGED_CHUNKS = 32_768
+"""A segment is not merged beyond this: other writers wait while it takes the place of its parts."""
 _FULL_SHARE = 0.75
 _IDLE_SEGMENTS = 32
 
@@ -48,17 +50,10 @@ def _full_run(segments: Sequence[Segment]) -> list[Segment]:
             run, size = [], 0
         run.append(segment)
         size += span
-        if len(run) == _FAN or (len(run) > 1 and size > _FULL_SHARE * _MERGED_CHUNKS):
+        enough = _FAN if size <= _LARGE_CHUNKS else _FEW if size <= _FULL_SHARE * _MERGED_CHUNKS else 2
+        if len(run) >= enough:
             return run
     return []
-
-
-def merge_some(transaction: Transaction, connection: sqlite3.Connection, name: str) -> None:
-    """One merge, if one is due now. The list of segments is read within the transaction: of an older list postings
-    would be doubled."""
-    collection = Collection.load(connection, name)
-    if collection is not None and (chosen := due(connection, collection)):
-        merge(transaction, connection, collection, chosen)
 
 
 def groups(connection: sqlite3.Connection, segments: Sequence[Segment]) -> Iterator[list[Segment]]:
@@ -75,10 +70,16 @@ def groups(connection: sqlite3.Connection, segments: Sequence[Segment]) -> Itera
         yield group
 
 
-def merge(
-    transaction: Transaction, connection: sqlite3.Connection, collection: Collection, chosen: Sequence[Segment]
-) -> None:
-    """Write neighbours as one segment, without dead chunks."""
+def stand(connection: sqlite3.Connection, name: str, chosen: Sequence[Segment]) -> Collection | None:
+    """The collection that still has these segments; None where another process was quicker."""
+    collection = Collection.load(connection, name)
+    if collection is None or not {*chosen} <= {*segments_of(connection, collection)}:
+        return None
+    return collection
+
+
+def merged(connection: sqlite3.Connection, chosen: Sequence[Segment]) -> list[Block]:
+    """The blocks of neighbours as those of one segment, without dead chunks."""
     base, stop = chosen[0].base, chosen[-1].stop
     living = _living_numbers(connection, base, stop)
     blocks: list[Block] = []
@@ -86,15 +87,23 @@ def merge(
     for kind in kinds:
         postings = joined([_alive(read_all(connection, segment, kind), living) for segment in chosen])
         blocks += Postings(postings.keys, postings.chunks - base, postings.values).blocks(kind)
-    drop(connection, chosen)
-    transaction.add_segment(collection.c, max(segment.level for segment in chosen) + 1, base, stop, blocks)
-    transaction.log_segments(collection.c)
+    return blocks
 
 
-def drop(connection: sqlite3.Connection, segments: Sequence[Segment]) -> None:
-    for segment in segments:
+def put_in_place(
+    transaction: Transaction,
+    connection: sqlite3.Connection,
+    collection: Collection,
+    chosen: Sequence[Segment],
+    blocks: Sequence[Block],
+) -> None:
+    """Write what `merged` made of these segments instead of them."""
+    for segment in chosen:
         connection.execute("delete from blocks where seg = ?", (segment.number,))
         connection.execute("delete from segments where seg = ?", (segment.number,))
+    level = max(segment.level for segment in chosen) + 1
+    transaction.add_segment(collection.c, level, chosen[0].base, chosen[-1].stop, blocks)
+    transaction.log_segments(collection.c)
 
 
 def _living(connection: sqlite3.Connection, segments: Sequence[Segment]) -> list[int]:

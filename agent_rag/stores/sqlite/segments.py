@@ -28,6 +28,8 @@ NUMBERS: Kind = 1
 LAST_KEY = 2**63 - 1
 _POSTINGS = 1_000
 _HEAD = struct.Struct("<II")
+_RANGE = struct.Struct("<II")
+_LAST = struct.Struct("<I")
 _TYPES: dict[int, npt.DTypeLike] = {1: "<u1", 4: "<u4", 8: "<f8"}
 _MEMO_LENGTH = 500_000
 
@@ -104,13 +106,13 @@ def of_one_key(data: bytes, key: int) -> tuple[npt.NDArray[np.uint32], Values]:
     """Chunks and values that a block has of `key`."""
     count, width = _HEAD.unpack_from(data)
     keys = np.frombuffer(data, "<i8", count, _HEAD.size)
-    place = int(np.searchsorted(keys, key))
+    place = int(keys.searchsorted(key))
     if place == count or keys[place] != key:
         return np.empty(0, np.uint32), np.empty(0, _TYPES[width])
     at = _HEAD.size + 8 * count
-    starts = np.frombuffer(data, "<u4", count + 1, at)
+    low, high = _RANGE.unpack_from(data, at + 4 * place)
     at += 4 * (count + 1)
-    low, high, total = int(starts[place]), int(starts[place + 1]), int(starts[-1])
+    (total,) = _LAST.unpack_from(data, at - 4)
     chunks = np.frombuffer(data, "<u4", high - low, at + 4 * low)
     values = np.frombuffer(data, _TYPES[width], high - low, at + 4 * total + width * low)
     return chunks, values
