@@ -22,16 +22,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import write_result
-from retrieval import Corpus, Relevance, insert, ndcg_of, read
+from _common import SHARED, write_result
+from retrieval import HYBRID, QUOTED, Corpus, Relevance, insert, ndcg_of, quoted_questions, read
 
-from agent_rag import KnowledgeBase, LocalEmbeddingModel, MemoryStore
+from agent_rag import KnowledgeBase, LocalEmbeddingModel, MemoryStore, ingest
 from agent_rag.embeddings import CachedEmbeddingModel
+from agent_rag.evaluation import evaluate
 
 NAMES = ("wordllama", "multilingual-e5-small", "all-MiniLM-L6-v2")
 _ENGLISH = {"all-MiniLM-L6-v2": ("xquad_en", "code")}
 _FUNCTIONS, _QUESTIONS = 400, 250
 _RESAMPLES = 2_000
+_QUOTED_METRICS = ("ndcg@10", "quoted@5", "quoted@2000t")
 _TEXT = "The quick brown fox jumps over the lazy dog near the river bank. " * 14
 """About 200 tokens."""
 
@@ -121,6 +123,35 @@ async def quality(name: str, cache: Path, most: int | None) -> dict[str, Any]:
             gains = [ours - theirs for ours, theirs in zip(found, base, strict=True)]
             row[model_name] |= {"gain": round(float(np.mean(gains)), 4), "95 %": interval(gains)}
         print(name, model_name, row[model_name], flush=True)
+    return row
+
+
+async def documents(cache: Path, most: int | None) -> dict[str, Any]:
+    """The five long documents of chunking_evaluation, cut by the default chunker: what the search of the package finds
+    of the quoted passages, by model, and what each neural one gains on the static default."""
+    questions = await asyncio.to_thread(quoted_questions)
+    questions = questions[:: max(1, len(questions) // most)] if most else questions
+    files = sorted((SHARED / "ir" / QUOTED).glob("*.md"))
+    row: dict[str, Any] = {"documents": len(files), "queries": len(questions)}
+    base: dict[str, list[float]] = {}
+    for model_name in NAMES:
+        async with MemoryStore() as store:
+            model = CachedEmbeddingModel(LocalEmbeddingModel(model_name), cache)
+            kb = KnowledgeBase(QUOTED, QUOTED, model, store, QUOTED)
+            await ingest(kb, files)
+            report = await evaluate(kb, questions, [HYBRID])
+        found = {metric: list(report.values(HYBRID.name, metric).values()) for metric in _QUOTED_METRICS}
+        row["chunks"] = report.baseline.chunks
+        row[model_name] = {f"{metric} hybrid": round(float(np.mean(values)), 4) for metric, values in found.items()}
+        base = base or found
+        if found is not base:
+            for metric, values in found.items():
+                gains = [ours - theirs for ours, theirs in zip(values, base[metric], strict=True)]
+                row[model_name] |= {
+                    f"{metric} gain": round(float(np.mean(gains)), 4),
+                    f"{metric} 95 %": interval(gains),
+                }
+        print("documents", model_name, row[model_name], flush=True)
     return row
 
 

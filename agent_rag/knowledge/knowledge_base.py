@@ -98,8 +98,8 @@ class KnowledgeBase(Changing):
             embedding_model: The new one.
             on_progress: Called with (documents done, documents) after each batch.
 
-        Returns: With `switched` False where the store cannot exchange collections (all but SQLite and memory): the
-            report then names the collection that has the new vectors, for a KnowledgeBase of its own.
+        Returns: With `switched` False where the store cannot exchange collections (`store.can_exchange`), which is
+            logged first: the report then names the collection that has the new vectors, for a KnowledgeBase of its own.
         Raises: ConfigurationError: this is a part of a collection (`metadata_filter`), a seven-method store, or an
             image that the new model cannot embed. EmbeddingError, StoreError: what is done is kept.
         """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
@@ -21,6 +22,8 @@ from .collection import FRESH_S
 from .document import WriteReport
 from .embedder import Embedder
 from .updating import all_records, batches
+
+logger = logging.getLogger("agent_rag")
 
 _PASSES = 100
 """A pass takes what was written during the one before, so each is shorter."""
@@ -82,6 +85,13 @@ class Reembedding:
         if info is None or info.fingerprint == self._embedder.fingerprint:
             await self._store.delete_collection(self._second)  # a run that was killed after it had switched
             return ModelReindex(collection=self._collection, switched=info is not None)
+        if not self._store.can_exchange:
+            logger.warning(
+                "%s cannot exchange the names of collections: the new vectors will be in %r, for a knowledge base that "
+                "names it",
+                type(self._store).__name__,
+                self._second,
+            )
         await self._store.open_collection(
             self._second, self._embedder.dimensions, fingerprint=self._embedder.fingerprint
         )

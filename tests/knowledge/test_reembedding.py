@@ -169,14 +169,19 @@ async def test_tenants_keep_their_documents(store: NativeStoreBase) -> None:
     assert [hit.chunk.text for hit in await again.search("West.")] == ["West."]
 
 
-async def test_a_store_that_cannot_switch_names_the_second_collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is complete, and the first one stays as it was; a second run only catches up."""
+async def test_a_store_that_cannot_switch_names_the_second_collection(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before anything is embedded. It is complete, and the first one stays as it was; a second run only catches up."""
     monkeypatch.setattr(MemoryStore, "can_exchange", False)
     async with MemoryStore() as store:
         kb = await filled(store)
         new = HashEmbedding(32, name="new")
 
-        report = await kb.reindex_model(new)
+        async def told() -> None:
+            assert "MemoryStore cannot exchange the names of collections" in caplog.text
+
+        report = await kb.reindex_model(Steps(32, told))
         again = await kb.reindex_model(new)
 
         assert (report.switched, report.documents, again.documents, again.unchanged) == (False, 40, 0, 40)

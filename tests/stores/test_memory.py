@@ -24,6 +24,7 @@ SCIFACT = Path(__file__).resolve().parents[2] / "../shared/ir/scifact_train"
 class TestMemoryStore(StoreContract):
     """Closing keeps the data of the object, so reopening is tested too."""
 
+    can_exchange = True
     persistent = True
 
     @pytest.fixture

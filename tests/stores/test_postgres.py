@@ -45,6 +45,7 @@ def table() -> str:
 class PostgresContract(StoreContract):
     """What all servers share."""
 
+    can_exchange = True
     persistent = True
     shared = True
     has_unavailable = True

@@ -33,6 +33,7 @@ from agent_rag.testing.records import document
 from tests.shared import ROOT, needs_shared, retrieval_set
 
 from .bm25s_agreement import agreement
+from .exchanging import assert_the_model_is_exchanged
 from .postgres_servers import embedded_server
 from .postgres_vectors import clustered, recall
 from .races import assert_one_version_is_seen
@@ -56,6 +57,34 @@ def dsn() -> Iterator[str]:
 async def store(dsn: str, table: str) -> AsyncIterator[PostgresStore]:
     async with PostgresStore(dsn, table=table) as store:
         yield store
+
+
+# --- collections ---
+
+
+async def test_another_model_takes_over_the_name(store: PostgresStore) -> None:
+    """`reindex_model` switches at once."""
+    await assert_the_model_is_exchanged(store, "kb")
+
+
+async def test_a_write_that_waited_for_an_exchange_goes_to_the_collection_of_that_name(
+    store: PostgresStore, table: str, admin: Any
+) -> None:
+    """It saw the name on the row that it waited for, which has another name when it goes on."""
+    for name in ("a", "b"):
+        await store.open_collection(name, 4)
+        await store.insert(name, [record(name, vector=EAST)])
+    async with admin.transaction():
+        for name in ("x", "a", "b"):
+            old = {"x": "a", "a": "b", "b": "x"}[name]
+            await admin.execute(f"UPDATE {table}_collections SET name = $2 WHERE name = $1", old, name)
+        waiting = asyncio.create_task(store.replace("a", [document("late")], [record("late", vector=EAST)]))
+        while not await admin.fetchval("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
+            await asyncio.sleep(0)
+    await waiting
+
+    assert [one.document_id for one in await store.list_documents("a")] == ["b", "late"]
+    assert [one.document_id for one in await store.list_documents("b")] == ["a"]
 
 
 # --- the paths of a search ---

@@ -15,6 +15,7 @@ from agent_rag.testing import StoreContract, record
 class TestSQLiteStore(StoreContract):
     """Each store that is made has connections of its own."""
 
+    can_exchange = True
     persistent = True
     shared = True
 
@@ -26,6 +27,7 @@ class TestSQLiteStore(StoreContract):
 class TestSQLiteStoreWithCodes(StoreContract):
     """The same without room for vectors: 8-bit codes find, the file decides."""
 
+    can_exchange = True
     persistent = True
     shared = True
 

@@ -16,7 +16,7 @@ class Vectors(StoreContract):
 
 
 class Everything(StoreContract):
-    persistent = shared = has_unavailable = True
+    persistent = shared = has_unavailable = can_exchange = True
 
 
 def collected(contract: type[StoreContract]) -> set[str]:
@@ -34,6 +34,7 @@ def test_only_declared_levels_are_collected() -> None:
     assert "test_fetch_keeps_the_order_of_the_keys" in some - core
     assert "test_statistics_are_live_after_replacing" in full - some
     assert "test_every_operator_agrees_with_the_reference" in some - core
+    assert "test_an_exchange_survives_reopening" in full - some
     assert "test_a_server_that_is_gone_is_unavailable" in full - some
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -10,6 +11,7 @@ from hashlib import blake2b
 from ...documents import storable_text
 from ...errors import ConfigurationError, StoreError
 from ..base import CollectionInfo
+from ..engine.records import existing
 from .connection import Connections, Session
 from .schema import (
     TABLE_FORMAT,
@@ -92,6 +94,25 @@ class Schema:
             self.check_may_change(f"collection {name!r} cannot be dropped")
             await session.execute(drop_ddl(self._options.names, collection.id))
             await session.execute(f"DELETE FROM {self._options.names.collections} WHERE id = $1", collection.id)
+
+        await self._connections.write(work)
+
+    async def exchange(self, first: str, second: str) -> None:
+        """Give each of two collections the other's name, after the writes to them that are going on.
+
+        Raises: CollectionNotFoundError: one of them is not there.
+        """
+        table = self._options.names.collections
+
+        async def work(session: Session) -> None:
+            rows = await session.fetch(
+                f"SELECT id, name FROM {table} WHERE name = ANY($1::text[]) ORDER BY id FOR UPDATE", [first, second]
+            )
+            ids = {row["name"]: row["id"] for row in rows}
+            here, there = (existing(ids.get(name), name) for name in (first, second))
+            # Names are unique after each statement, so one of them has a third name meanwhile.
+            for collection, name in ((here, uuid.uuid4().hex), (there, first), (here, second)):
+                await session.execute(f"UPDATE {table} SET name = $2 WHERE id = $1", collection, name)
 
         await self._connections.write(work)
 

@@ -23,7 +23,7 @@ from ..native import ConnectedStoreBase
 from . import reader as reader
 from .connection import Connections, Session
 from .keyword import word_counts
-from .schema import Collection, Names, load
+from .schema import Collection, Names
 from .search import Search, Tuning
 from .server import EmbeddedServer
 from .setup import Options, Schema, schema_script
@@ -43,6 +43,8 @@ class PostgresStore(ConnectedStoreBase):
     without it they are all compared in SQL, as the log says. Every write is one transaction, every search one snapshot.
     Blocks may be nested; the outermost one opens and closes.
     """
+
+    can_exchange = True
 
     def __init__(
         self,
@@ -187,7 +189,7 @@ class PostgresStore(ConnectedStoreBase):
 
     async def collection_info(self, name: str) -> CollectionInfo | None:
         self._check_open()
-        collection = await self._connections.read(lambda session: load(session, self._names, name))
+        collection = await self._transactions.look(name)
         return None if collection is None else collection.info
 
     async def list_collections(self) -> list[str]:
@@ -196,6 +198,13 @@ class PostgresStore(ConnectedStoreBase):
             lambda session: session.fetch(f"SELECT name FROM {self._names.collections} ORDER BY name")
         )
         return [row["name"] for row in rows]
+
+    async def exchange_collections(self, first: str, second: str) -> None:
+        self._check_open()
+        await self._schema.exchange(first, second)
+        for name in (first, second):
+            self._transactions.forget(name)
+            self._upkeep.forget(name)
 
     # --- writing ---
 

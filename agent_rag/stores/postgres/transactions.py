@@ -39,9 +39,18 @@ class Transactions:
         """As readers last loaded them, and when."""
 
     def forget(self, collection: str) -> None:
-        """The collection was dropped."""
+        """The collection was dropped, or has another name."""
         self._known.pop(collection, None)
         self._loaded.pop(collection, None)
+
+    async def look(self, collection: str) -> Collection | None:
+        """The collection as it is, for what is read next, too; None where there is none."""
+        found = await self._connections.read(lambda session: load(session, self._names, collection))
+        if found is None:
+            self.forget(collection)
+        else:
+            self._loaded[collection] = time.monotonic(), found
+        return found
 
     async def read(
         self,
@@ -138,10 +147,10 @@ class Transactions:
 
     async def _locked(self, session: Session, collection: str) -> Collection:
         """The collection, which cannot be dropped until the transaction ends."""
-        found = await load(session, self._names, collection, lock="FOR KEY SHARE")
-        if found is None:
-            raise unknown_collection(collection)
-        return found
+        for _ in range(2):  # what gets the name while it is waited for, only the next statement sees
+            if (found := await load(session, self._names, collection, lock="FOR KEY SHARE")) is not None:
+                return found
+        raise unknown_collection(collection)
 
 
 async def itself(_: Session, collection: Collection) -> Collection:

@@ -80,6 +80,10 @@ class Upkeep:
             self._hurry.clear()
             self._task = asyncio.create_task(self._when_quiet())
 
+    def forget(self, name: str) -> None:
+        """The name has become another collection's."""
+        self._given_up.discard(name)
+
     async def close(self, *, settle: bool) -> None:
         """Do what is owed (`settle`), or leave it."""
         task, self._task = self._task, None

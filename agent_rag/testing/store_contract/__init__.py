@@ -36,6 +36,7 @@ from .base import MakeStore, StoreFixtures
 from .congruence import StoreCongruence, assert_congruent
 from .core import StoreCore
 from .durability import StoreDurability
+from .exchange import StoreExchange
 from .filters import StoreFilters
 from .finding import StoreFinding
 from .keyword import StoreKeyword
@@ -57,6 +58,7 @@ class StoreContract(
     StoreRetrieve,
     StoreKeyword,
     StoreReplace,
+    StoreExchange,
     StoreCongruence,
 ):
     """All levels; subclass it and give it the fixture `make_store`."""

@@ -33,7 +33,7 @@ def when(*conditions: str) -> Callable[[Test], Test]:
     return mark
 
 
-_PROMISES = ("native", "keyword_search", "persistent", "shared", "has_unavailable")
+_PROMISES = ("native", "keyword_search", "can_exchange", "persistent", "shared", "has_unavailable")
 
 
 class StoreFixtures:
@@ -45,6 +45,8 @@ class StoreFixtures:
     """The store is a `NativeStoreBase`. False: it has the seven methods only, and only the core level runs."""
     keyword_search: ClassVar[bool] = True
     """As the store's own `keyword_search`, where it is native."""
+    can_exchange: ClassVar[bool] = False
+    """As the store's own `can_exchange`, where it is native."""
     persistent: ClassVar[bool] = False
     """A store made by `make_store` after another one was closed shows the same data."""
     shared: ClassVar[bool] = False
