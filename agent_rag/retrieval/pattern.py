@@ -1,10 +1,9 @@
-"""Looking for a text or a regular expression: what counts as an occurrence, and where none can be."""
+"""Looking for a text or a regular expression: what counts as an occurrence."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
 
 from ..errors import PatternError
 
@@ -44,10 +43,10 @@ class TextPattern:
         self.is_regex = regex
         self.ignore_case = ignore_case
         self.ignore_accents = ignore_accents
-        plain = without_accents(pattern) if ignore_accents else pattern
-        if not plain.strip():
+        self.plain = without_accents(pattern) if ignore_accents else pattern
+        if not self.plain.strip():
             raise PatternError(f"nothing is left of the pattern {pattern!r} without accents; set ignore_accents=False")
-        self.expression = plain if regex else r"\s+".join(map(re.escape, plain.split()))
+        self.expression = self.plain if regex else _expression_of(self.plain)
         """For `re`, with `flags`."""
         self.flags = re.MULTILINE | (re.IGNORECASE if ignore_case else 0)
 
@@ -56,33 +55,12 @@ class TextPattern:
 
     def spans(self, text: str) -> list[Span]:
         """The occurrences in `text`, in order. Not for a regular expression of a stranger: it may take for ever."""
+        if not self.is_regex and self.ignore_case and text.isascii() and self.plain.isascii():
+            # `re` finds small letters in small ones ten times quicker than in those of either case.
+            return spans_of(re.compile(_expression_of(self.plain.lower())), text.lower())
         return spans_of(re.compile(self.expression, self.flags), text, ignore_accents=self.ignore_accents)
 
-    def candidates(self, texts: Sequence[str]) -> Iterable[int]:
-        """Positions in `texts`, chunks in order of their documents, of those that may hold a part of an occurrence.
-
-        Every document with an occurrence has one, also where it stands across chunks; others may be among them. Quick:
-        a few passes over all text at once. A regular expression tells nothing: all.
-        """
-        if self.is_regex:
-            return range(len(texts))
-        joined = "\x00".join(texts)
-        folded = self._folded(joined)
-        wanted = max(map(self._folded, self.pattern.split()), key=len)
-        # Folding ASCII changes no length; otherwise parts are cut from what is folded.
-        pieces, fold = (texts, self._folded) if joined.isascii() else (folded.split("\x00"), str)
-        found = set(_holding(folded, wanted))
-        # Where no chunk holds the word, one ends within it. Of the two at that border, the first holds the front half
-        # near its end, or the second the back half near its begin, or it is shorter than the word.
-        size, half = len(wanted), len(wanted) // 2
-        if min(map(len, pieces), default=size) < size:
-            found.update(number for number, piece in enumerate(pieces) if len(piece) < size)
-        if half:
-            found.update(_holding(fold("\x00".join([piece[-size:] for piece in pieces])), wanted[:half]))
-            found.update(_holding(fold("\x00".join([piece[:size] for piece in pieces])), wanted[half:]))
-        return sorted(found)
-
-    def _folded(self, text: str) -> str:
+    def folded(self, text: str) -> str:
         """Equal for what is compared as equal, character by character, so that parts of a text fold to parts."""
         if self.ignore_accents:
             text = without_accents(text)
@@ -92,6 +70,10 @@ class TextPattern:
             return text.lower()
         # Beyond case folding, `re` takes the Turkish letters for an i.
         return text.replace("\u0130", "i").replace("\u0131", "i").casefold()
+
+
+def _expression_of(plain: str) -> str:
+    return r"\s+".join(map(re.escape, plain.split()))
 
 
 def spans_of(compiled: re.Pattern[str], text: str, *, ignore_accents: bool = False) -> list[Span]:
@@ -130,17 +112,3 @@ def _plain_with_places(text: str) -> tuple[str, list[int]]:
         characters.append(plain)
         places += [place] * len(plain)
     return "".join(characters), places
-
-
-def _holding(joined: str, wanted: str) -> Iterable[int]:
-    """Numbers of the pieces of `joined`, divided by NUL, that hold `wanted`."""
-    number = counted = 0
-    at = joined.find(wanted)
-    while at >= 0:
-        number += joined.count("\x00", counted, at)
-        yield number
-        counted = at
-        following = joined.find("\x00", at)
-        if following < 0:
-            return
-        at = joined.find(wanted, following)

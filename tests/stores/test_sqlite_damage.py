@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agent_rag import KnowledgeBase
 from agent_rag.documents import ChunkKey
 from agent_rag.errors import CollectionNotFoundError, StoreDamagedError, StoreError
 from agent_rag.stores.base import RetrieveRequest
@@ -145,6 +146,7 @@ async def answers(store: SQLiteStore) -> dict[str, int]:
         seen[name] += 1
 
     everything = {f"d{n}" for n in range(DOCUMENTS)}
+    base = KnowledgeBase("c", "Texts.", None, store, "c")
     await ask("collections", store.list_collections, lambda found: found == ["c", "other"])
     await ask("has", lambda: store.has_collection("c"), bool)
     await ask("count", lambda: store.count("c"), lambda found: found == 4 * DOCUMENTS)
@@ -169,6 +171,10 @@ async def answers(store: SQLiteStore) -> dict[str, int]:
         )  # fmt: skip
         await ask(
             "filter", lambda n=n: store.count("c", {"n": n}), lambda found: found == 4,
+        )  # fmt: skip
+        await ask(
+            "find", lambda n=n: base.find(f"unique{n}x"),
+            lambda found, n=n: [(one.document_id, one.count) for one in found.documents] == [(f"d{n}", 4)],
         )  # fmt: skip
     everything_read = [item async for item in _read_all(store)]
     if everything_read:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from json import decoder
 from typing import NamedTuple
 
 from ...documents import Chunk
+from ...errors import StoreDamagedError
 from ...filters import FilterLike
 from ...filters.plan import plan
-from ...retrieval.pattern import TextPattern
 from ...retrieval.runs import DocumentText, TextPart
+from ..engine.candidates import Candidates
 from ..engine.records import existing
 from . import documents
 from .checksums import CHUNK, whole_rows
@@ -23,10 +24,10 @@ from .schema import Collection
 
 # JSON's own reader of a text, in C where there is one.
 scanstring: Callable[[str, int], tuple[str, int]] = decoder.scanstring  # type: ignore[attr-defined]
-_PAGE_CHUNKS = 1_000
-"""What fits the caches of a processor: 4,000 took a quarter longer for each."""
-_PAGES_AT_ONCE, _DOCUMENTS_AT_ONCE = 8, 50
-_TEXT_BEGINS = b'{"content":{"type":"text","text":"'
+_PAGE_CHUNKS = 500
+"""What fits the caches of a processor: 1,000 took a tenth longer for each, 4,000 a quarter."""
+_PAGES_AT_ONCE, _DOCUMENTS_AT_ONCE = 20, 50
+TEXT_BEGINS = b'{"content":{"type":"text","text":"'
 _PLACE = re.compile(rb',"section_index":(null|\d+),"span":(?:null|\[(\d+),(\d+)\])')
 
 
@@ -43,7 +44,7 @@ def pages(
     reader: Reader,
     collection: str,
     where: FilterLike | None,
-    pattern: TextPattern | None,
+    candidates: Candidates | None,
     start: int,
 ) -> Page:
     """Several pages of one state as one, until some documents are found: a transaction costs a millisecond."""
@@ -52,7 +53,7 @@ def pages(
     for _ in range(_PAGES_AT_ONCE):
         if at is None or len(found) >= _DOCUMENTS_AT_ONCE:
             break
-        some, at = page(connection, reader, collection, where, pattern, at)
+        some, at = page(connection, reader, collection, where, candidates, at)
         found += some
     return Page(found, at)
 
@@ -62,97 +63,85 @@ def page(
     reader: Reader,
     collection: str,
     where: FilterLike | None,
-    pattern: TextPattern | None,
+    candidates: Candidates | None,
     start: int,
 ) -> Page:
-    """Documents by number from `start` on: those in which `pattern` may occur.
+    """Documents by number from `start` on: those in which a pattern may occur.
 
     Raises: StoreDamagedError: a document or chunk is not what was written.
     """
     stored = existing(Collection.load(connection, collection), collection)
     if not start:
         documents.check_totals(connection, stored)
-    found, behind = _documents(documents.every(connection, stored, start))
-    wanted = None
-    if found and plan(where) is not None:
+    bases, numbers, bodies, behind = _chunks(connection, stored, max(start, stored.start))
+    if numbers and plan(where) is not None:
         snapshot = existing(reader.snapshot(connection, collection, semantic=False), collection)
-        wanted = snapshot.matching_numbers(where, found[0].base, found[-1].base + found[-1].room)
-        found = [document for document in found if not wanted.isdisjoint(_numbers(document))]
-    numbers = [number for document in found for number in _numbers(document)]
-    bodies = _bodies(connection, found, numbers)
-    if wanted is not None:
+        wanted = snapshot.matching_numbers(where, numbers[0], numbers[-1] + 1)
         kept = [place for place, number in enumerate(numbers) if number in wanted]
         numbers, bodies = [numbers[place] for place in kept], [bodies[place] for place in kept]
-    texts = [
-        scanstring(body.decode(), len(_TEXT_BEGINS))[0] if body.startswith(_TEXT_BEGINS) else _parsed(body).text
-        for body in bodies
-    ]
-    promising = list(range(len(texts)) if pattern is None else pattern.candidates(texts))
-    result: list[DocumentText] = []
-    for document in found:
-        first, stop = (bisect_left(numbers, number) for number in (document.base, document.base + document.size))
-        here = bisect_left(promising, first)
-        if here == len(promising) or promising[here] >= stop:
-            continue
-        indexes = document.chunk_indexes.tolist()
-        parts = [_part(indexes[numbers[at] - document.base], texts[at], bodies[at]) for at in range(first, stop)]
-        result.append(DocumentText(document.scope, document.id, parts))
-    return Page(result, behind)
+    promising = range(len(bodies)) if candidates is None else candidates(bodies)
+    found: list[DocumentText] = []
+    stop = 0
+    for place in promising:
+        if place >= stop:
+            base = bases[bisect_right(bases, numbers[place]) - 1]
+            (document,) = documents.at(connection, [base])
+            first, stop = (bisect_left(numbers, number) for number in (base, base + document.size))
+            found.append(_text_of(document, numbers[first:stop], bodies[first:stop]))
+    return Page(found, behind)
 
 
-def _documents(every: Iterator[Document]) -> tuple[list[Document], int | None]:
-    """Documents of at least 1,000 chunks together, and the number of the next one."""
-    found: list[Document] = []
-    chunks = 0
-    for document in every:
-        if chunks >= _PAGE_CHUNKS:
-            return found, document.base
-        found.append(document.checked())
-        chunks += document.size
-    return found, None
-
-
-def _bodies(connection: sqlite3.Connection, found: Sequence[Document], numbers: Sequence[int]) -> list[bytes]:
-    """The chunks of these documents, which have these numbers, as JSON."""
-    rows = [
-        row
-        for first, stop in _ranges(found)
-        for row in connection.execute(
-            "select n, crc, body from chunks where n >= ? and n < ? order by n", (first, stop)
-        ).fetchall()
-    ]
+def _chunks(
+    connection: sqlite3.Connection, stored: Collection, start: int
+) -> tuple[list[int], list[int], list[bytes], int | None]:
+    """Of whole documents with 500 chunks or more, if there are: their numbers, and the number and JSON of each chunk;
+    and where the next document begins."""
+    rows = connection.execute(
+        "select n, crc, body from chunks where n >= ? and n < ? order by n limit ?", (start, stored.stop, _PAGE_CHUNKS)
+    ).fetchall()
+    reached = rows[-1][0] if len(rows) == _PAGE_CHUNKS else stored.stop - 1
+    (behind,) = connection.execute(
+        "select min(n) from documents where n > ? and n < ?", (reached, stored.stop)
+    ).fetchone()
+    end = stored.stop if behind is None else behind
+    rows += connection.execute(
+        "select n, crc, body from chunks where n > ? and n < ? order by n", (reached, end)
+    ).fetchall()
+    sizes = connection.execute(
+        "select n, length(lengths) / 4 from documents where n >= ? and n < ? order by n", (start, end)
+    ).fetchall()
     whole = whole_rows(CHUNK, rows)
-    if whole != numbers:
-        there = set(whole)
-        raise documents.damaged([one.name for one in found if not there.issuperset(_numbers(one))])
-    return [body for _, _, body in rows]
+    if whole != [number for base, size in sizes for number in range(base, base + size)]:
+        raise _damaged(connection, [base for base, _ in sizes], set(whole))
+    return [base for base, _ in sizes], whole, [body for _, _, body in rows], behind
 
 
-def _ranges(found: Sequence[Document]) -> list[tuple[int, int]]:
-    """Numbers of chunks, those of neighbouring documents as one range."""
-    ranges: list[tuple[int, int]] = []
-    for document in found:
-        joined = ranges and ranges[-1][1] == document.base
-        begin = ranges.pop()[0] if joined else document.base
-        ranges.append((begin, document.base + document.room))
-    return ranges
+def _damaged(connection: sqlite3.Connection, bases: Sequence[int], whole: set[int]) -> StoreDamagedError:
+    """The error that names the documents that have a chunk which is not whole."""
+    found = documents.at(connection, bases)
+    bad = [one.name for one in found if not whole.issuperset(range(one.base, one.base + one.size))]
+    return documents.damaged(bad) if bad else StoreDamagedError("chunks stand in another order than they were written")
 
 
-def _numbers(document: Document) -> range:
-    return range(document.base, document.base + document.size)
-
-
-def _part(index: int, text: str, body: bytes) -> TextPart:
-    # The last one is the chunk's own: metadata, where a field may be called the same, stands before it.
-    place = _PLACE.match(body, body.rfind(b',"section_index":'))
-    if place is None:
-        chunk = _parsed(body)
-        return TextPart(index, chunk.section_index, chunk.span, text)
-    section, start, end = place.groups()
-    return TextPart(
-        index, None if section == b"null" else int(section), None if start is None else (int(start), int(end)), text
+def _text_of(document: Document, numbers: Sequence[int], bodies: Sequence[bytes]) -> DocumentText:
+    indexes = document.chunk_indexes.tolist()
+    return DocumentText(
+        document.scope,
+        document.id,
+        [_part(indexes[number - document.base], body) for number, body in zip(numbers, bodies, strict=True)],
     )
 
 
-def _parsed(body: bytes) -> Chunk:
-    return Chunk.model_validate_json(body)
+def _part(index: int, body: bytes) -> TextPart:
+    # The last one is the chunk's own: metadata, where a field may be called the same, stands before it.
+    place = _PLACE.match(body, body.rfind(b',"section_index":'))
+    if place is None or not body.startswith(TEXT_BEGINS):
+        chunk = Chunk.model_validate_json(body)
+        return TextPart(index, chunk.section_index, chunk.span, chunk.text)
+    section, start, end = place.groups()
+    return TextPart(
+        index,
+        None if section == b"null" else int(section),
+        None if start is None else (int(start), int(end)),
+        scanstring(body.decode(), len(TEXT_BEGINS))[0],
+    )

@@ -19,6 +19,7 @@ from ...filters import FilterLike, as_filter, matches
 from ...retrieval.pattern import TextPattern
 from ...retrieval.runs import DocumentText
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
+from ..engine.candidates import Candidates
 from ..engine.driver import run_steps
 from ..engine.merging import Name
 from ..engine.records import closed_store, collection_name, existing, prepare_replace, unique_ids
@@ -425,10 +426,11 @@ class SQLiteStore(NativeStoreBase):
         """Page by page, each of one state; only documents in which the pattern may occur leave the file."""
         start: int | None = 0
         seen: set[Name] = set()
+        candidates = None if pattern is None else Candidates(pattern, scanning.TEXT_BEGINS)
 
         def read(begin: int, database: Database) -> scanning.Page:
             with database.reading() as connection:
-                return scanning.pages(connection, self._reader, collection, metadata_filter, pattern, begin)
+                return scanning.pages(connection, self._reader, collection, metadata_filter, candidates, begin)
 
         while start is not None:
             found, start = await self._read(partial(read, start))
