@@ -1,12 +1,8 @@
-"""A collection of the Tencent Cloud VectorDB stand-in: its schema, its documents, and the searches over them.
+"""A collection of the stand-in for Tencent Cloud VectorDB: what it checks, and its searches.
 
-Stands for: a collection of a base database, after the pages create (95116), upsert, query (95122), search
-(95123), hybridSearch (111377), delete (95124) of product 1709. Scores, as documented: COSINE the cosine, IP
-the inner product, L2 the distance (smaller is nearer); weighted fusion is the plain weighted sum of the raw
-scores (the page's example shows no normalisation), RRF is sum of 1 / (k + rank), rank from 1. Vectors and
-scores have float32 precision, as in the vendor's examples.
-
-Does not do: approximation (FLAT, HNSW, IVF all search exactly), binary vectors, TTL deletion, aggregates.
+After the pages create (95116), upsert (95120), query (95122), search (95123), update (98667) and delete (95124) of
+product 1709: COSINE scores the cosine, IP the inner product, L2 the distance (smaller is nearer), in 32-bit floats.
+Every index is exact.
 """
 
 from __future__ import annotations
@@ -14,62 +10,18 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import time
-import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from .tcvectordb_filter import Document, Filter, FilterError, Predicate, Schema
+from .tcvectordb_filter import Document, FilterError, Predicate, parse
 
-PARAMETER: Final = 15000
-NO_DATABASE: Final = 15301
-NO_COLLECTION: Final = 15302
-
-MODELS: Final = {
-    "bge-base-zh": 768,
-    "bge-large-zh": 1024,
-    "m3e-base": 768,
-    "multilingual-e5-base": 768,
-    "e5-large-v2": 1024,
-    "text2vec-large-chinese": 1024,
-    "BAAI/bge-m3": 1024,
-    "bge-m3": 1024,
-}
-"""Embedding model -> dimension, as the SDKs list them."""
-
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,127}")
-_VECTOR_TYPES: Final = ("vector", "float16_vector", "bfloat16_vector")
-_VECTOR_INDEXES: Final = {
-    "FLAT",
-    "HNSW",
-    "DISK_FLAT",
-    "IVF_FLAT",
-    "IVF_PQ",
-    "IVF_SQ4",
-    "IVF_SQ8",
-    "IVF_SQ16",
-    "IVF_RABITQ",
-}
-_SCALAR_TYPES: Final = ("string", "uint64", "int64", "double", "array", "json")
-_INDEX_FIELDS: Final = {
-    "fieldName",
-    "fieldType",
-    "indexType",
-    "dimension",
-    "metricType",
-    "params",
-    "indexedCount",
-    "autoId",
-    "enableValueCache",
-    "fieldElementType",
-    "diskSwapEnabled",
-}
-MAX_UPSERT = 1_000
-MAX_IDS = 20
-MAX_DELETE_IDS = 1_000
-MAX_LIMIT = 16_384
+PARAMETER, NO_DATABASE, NO_COLLECTION = 15000, 15301, 15302
+MAX_UPSERT, MAX_IDS, MAX_DELETE_IDS, MAX_LIMIT = 1_000, 20, 1_000, 16_384
+MODELS = {"bge-base-zh": 768}
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,127}")
+_INDEX_FIELDS = {"fieldName", "fieldType", "indexType", "dimension", "metricType", "params"}
 
 
 class VectorDBError(Exception):
@@ -86,18 +38,17 @@ def refuse(message: str) -> VectorDBError:
     return VectorDBError(PARAMETER, message)
 
 
-def known(body: Any, allowed: Iterable[str], where: str) -> None:
-    """Refuse what is no object and fields that the documentation does not have."""
+def known(body: Any, allowed: Iterable[str]) -> None:
+    """Refuse what is no object, and fields that the documentation does not have or the store does not send."""
     if not isinstance(body, Mapping):
-        raise refuse(f"{where} has to be an object")
-    unknown = sorted(set(body) - set(allowed))
-    if unknown:
-        raise refuse(f"unknown field '{unknown[0]}' in {where}")
+        raise refuse(f"{body!r} has to be an object")
+    if unknown := sorted(set(body) - set(allowed)):
+        raise refuse(f"unknown field '{unknown[0]}'")
 
 
-def check_name(name: Any, what: str) -> str:
+def check_name(name: Any) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise refuse(f"{what} name {name!r} is invalid: letters, digits, _ and -, a letter first, length [1,128]")
+        raise refuse(f"name {name!r} is invalid: letters, digits, _ and -, a letter first, length [1,128]")
     return name
 
 
@@ -108,466 +59,184 @@ def whole(body: Mapping[str, Any], name: str, default: int, least: int, most: in
     return value
 
 
-def embed(text: str, dimension: int) -> list[float]:
-    """The stand-in embedding: the normalised sum of a pseudo-random vector per word or CJK character.
-
-    Equal texts get equal vectors, texts that share words are near, others nearly orthogonal.
-    """
-    total = np.zeros(dimension)
-    for token in re.findall(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_]+", text.lower()) or [text]:
-        seed = int.from_bytes(hashlib.sha256(token.encode()).digest()[:8], "big")
-        total += np.random.default_rng(seed).standard_normal(dimension)
-    return [float(x) for x in (total / np.linalg.norm(total)).astype(np.float32)]
-
-
-def _float32(value: float) -> float:
-    return float(np.float32(value))
-
-
 class Collection:
     """One collection.
 
     Args:
-        body: The request of /collection/create, checked here.
-        replica_lag_s: How long eventual reads lag behind writes.
-        escapes: Whether filters may escape quotes (see `tcvectordb_filter`).
-        missing_matches_negation: See `tcvectordb_filter`.
+        body: The request of /collection/create.
+        zones: Of the instance; in two or three the number of replicas is at least 1 or 2 (page 95093).
     """
 
-    def __init__(
-        self, body: Mapping[str, Any], *, replica_lag_s: float, escapes: bool, missing_matches_negation: bool
-    ) -> None:
-        self.database: str = body["database"]
-        self.name = check_name(body.get("collection"), "collection")
-        self.shards = whole(body, "shardNum", 1, 1, 100)
-        self.replicas = whole(body, "replicaNum", 0, 0, 9)
-        self.description: str | None = body.get("description")
-        self.ttl = body.get("ttlConfig")
-        self.created = time.strftime("%Y-%m-%d %H:%M:%S")
-        self.aliases: list[str] = []
+    def __init__(self, body: Mapping[str, Any], *, zones: int) -> None:
+        self.name = check_name(body.get("collection"))
+        self.shards, self.replicas = whole(body, "shardNum", 1, 1, 100), whole(body, "replicaNum", 0, zones - 1, 5)
         self.docs: dict[str, Document] = {}
-        self._replica: dict[str, Document] = {}
-        self._pending: list[tuple[float, str, Document | None]] = []
-        self._replica_lag_s = replica_lag_s
-        self._escapes = escapes
-        self._missing = missing_matches_negation
-        self._configure_full_index(body.get("filterIndexConfig") or {})
-        self.indexes: dict[str, Document] = {}
-        for index in body.get("indexes") or []:
-            self.add_index(index)
-        if not any(index["indexType"] == "primaryKey" for index in self.indexes.values()):
-            raise refuse("indexes must have one primaryKey")
-        if not any(index["fieldType"] in (*_VECTOR_TYPES, "sparseVector") for index in self.indexes.values()):
-            raise refuse("indexes must have a vector or a sparseVector")
-        self.embedding = self._embedding(body.get("embedding") or {})
+        self._indexes: dict[str, Mapping[str, Any]] = {}
+        for index in body.get("indexes") or ():
+            self._add_index(index)
+        if self._indexes.get("id", {}).get("indexType") != "primaryKey" or "vector" not in self._indexes:
+            raise refuse("indexes must have a primaryKey named 'id' and a vector index named 'vector'")
+        self._types = {n: one["fieldType"] for n, one in self._indexes.items() if one["indexType"] == "filter"}
+        self._embedding = body.get("embedding") or {}
+        known(self._embedding, {"field", "vectorField", "model", "status"})
+        model = self._embedding.get("model")
+        if model is not None and model not in MODELS:
+            raise refuse(f"embedding model {model!r} is not supported")
+        self._dimension = MODELS[model] if model else whole(self._indexes["vector"], "dimension", 0, 1, 4096)
 
-    # --- schema ---
+    def _add_index(self, index: Any) -> None:
+        known(index, _INDEX_FIELDS)
+        name, kind = index.get("fieldName"), (index.get("fieldType"), index.get("indexType"))
+        metric = index.get("metricType")
+        fits = {
+            "id": kind == ("string", "primaryKey"),
+            "vector": kind in (("vector", "HNSW"), ("vector", "FLAT")) and metric in ("COSINE", "IP", "L2"),
+            "sparse_vector": kind == ("sparseVector", "inverted") and metric == "IP",
+        }
+        if not fits.get(name, kind[0] in ("string", "uint64", "array") and kind[1] == "filter"):
+            raise refuse(f"index of {name!r} is not supported: {index!r}")
+        if kind[1] == "HNSW":
+            whole(index["params"], "M", 16, 4, 64)
+            whole(index["params"], "efConstruction", 200, 8, 512)
+        self._indexes[name] = index
 
-    def _configure_full_index(self, config: Any) -> None:
-        known(config, {"filterAll", "fieldsWithoutIndex", "maxStrLen"}, "filterIndexConfig")
-        self.full_index = dict(config)
-        if config:
-            whole(config, "maxStrLen", 32, 1, 65_536)
-
-    def add_index(self, index: Any, *, only_filter: bool = False) -> None:
-        known(index, _INDEX_FIELDS, "indexes")
-        name, field_type, index_type = (index.get(key) for key in ("fieldName", "fieldType", "indexType"))
-        if not isinstance(name, str) or not name or name in self.indexes:
-            raise refuse("fieldName must exist and be unique")
-        if only_filter and index_type != "filter":
-            raise refuse(f"only filter indexes can be added, not {index_type}")
-        if index_type == "primaryKey":
-            if name != "id" or field_type not in ("string", "uint64"):
-                raise refuse("the primaryKey has to be a string (or uint64) named 'id'")
-            if index.get("autoId") not in (None, "uuid"):
-                raise refuse(f"autoId {index['autoId']!r} is not supported, only 'uuid'")
-        elif index_type == "filter":
-            if field_type not in _SCALAR_TYPES:
-                raise refuse(f"fieldType {field_type!r} of '{name}' cannot have a filter index")
-            if field_type == "array" and index.get("fieldElementType", "string") != "string":
-                raise refuse(f"array '{name}' can only hold strings")
-        elif index_type == "inverted":
-            if field_type != "sparseVector" or name != "sparse_vector" or index.get("metricType") != "IP":
-                raise refuse("a sparse index is an inverted index with metricType IP on 'sparse_vector'")
-        else:
-            self._check_vector_index(name, index)
-        self.indexes[name] = {key: value for key, value in index.items() if key != "indexedCount"}
-
-    def _check_vector_index(self, name: str, index: Mapping[str, Any]) -> None:
-        if index.get("indexType") not in _VECTOR_INDEXES or index.get("fieldType") not in _VECTOR_TYPES:
-            raise refuse(f"indexType {index.get('indexType')!r} of '{name}' is not supported")
-        if name != "vector":
-            raise refuse("the vector index has to be named 'vector'")
-        if index.get("metricType") not in ("COSINE", "IP", "L2"):
-            raise refuse(f"metricType {index.get('metricType')!r} is not one of COSINE, IP, L2")
-        if index.get("dimension") is not None:
-            whole(index, "dimension", 0, 1, 4096)
-        if index["indexType"] == "HNSW":
-            params = index.get("params") or {}
-            whole(params, "M", 16, 4, 64)
-            whole(params, "efConstruction", 200, 8, 512)
-
-    def drop_index(self, name: str) -> None:
-        if self.indexes.get(name, {}).get("indexType") != "filter":
-            raise refuse(f"field '{name}' has no filter index")
-        del self.indexes[name]
-
-    def _embedding(self, config: Any) -> Document:
-        known(config, {"field", "vectorField", "model", "status"}, "embedding")
-        config = {key: value for key, value in config.items() if key != "status"}
-        vector = self.indexes.get("vector")
-        if not config:
-            if vector is not None and vector.get("dimension") is None:
-                raise refuse("dimension of the vector index is required")
-            return {}
-        model = config.get("model")
-        if model not in MODELS:
-            raise refuse(f"embedding model {model!r} is not supported: {', '.join(MODELS)}")
-        if vector is None or config.get("vectorField") != "vector" or not config.get("field"):
-            raise refuse("embedding needs a field and the vectorField 'vector'")
-        if vector.setdefault("dimension", MODELS[model]) != MODELS[model]:
-            raise refuse(f"dimension {vector['dimension']} does not fit the model {model}: {MODELS[model]}")
-        return dict(config)
-
-    @property
-    def schema(self) -> Schema:
-        types = {n: i["fieldType"] for n, i in self.indexes.items() if i["indexType"] in ("filter", "primaryKey")}
-        return Schema(
-            types,
-            index_all=bool(self.full_index.get("filterAll")),
-            without_index=frozenset(self.full_index.get("fieldsWithoutIndex", [])),
-            max_length=self.full_index.get("maxStrLen", 32),
-        )
-
-    def describe(self) -> Document:
-        indexes = [dict(index) for index in self.indexes.values()]
-        for index in indexes:
-            if index["fieldType"] in _VECTOR_TYPES:
-                index["indexedCount"] = len(self.docs)
-        described: Document = {
-            "database": self.database,
+    def described(self) -> Document:
+        indexes = [dict(one) for one in self._indexes.values()]
+        return {
             "collection": self.name,
             "documentCount": len(self.docs),
-            "alias": self.aliases,
+            "alias": [],
             "replicaNum": self.replicas,
             "shardNum": self.shards,
-            "createTime": self.created,
-            "description": self.description or "",
             "indexes": indexes,
             "indexStatus": {"status": "ready", "startTime": ""},
         }
-        if self.embedding:
-            described["embedding"] = {**self.embedding, "status": "enabled"}
-        if self.ttl:
-            described["ttlConfig"] = self.ttl
-        if self.full_index:
-            described["filterIndexConfig"] = self.full_index
-        return described
 
     # --- writing ---
 
     def upsert(self, documents: Any) -> int:
         if not isinstance(documents, list) or not 1 <= len(documents) <= MAX_UPSERT:
             raise refuse(f"the number of documents is out of range [1,{MAX_UPSERT}]")
-        checked = [self._checked(dict(doc)) for doc in documents]
-        for doc in checked:
-            self._put(doc["id"], doc)
-        return len(checked)
+        self.docs |= {one["id"]: one for one in [self._checked(dict(one)) for one in documents]}
+        return len(documents)
 
-    def update(self, keys: Iterable[str], change: Mapping[str, Any]) -> int:
-        if not change:
-            raise refuse("update is empty")
-        if "id" in change:
-            raise refuse("the primary key cannot be updated")
-        count = 0
-        for key in list(keys):
-            merged = {**self.docs[key], **change}
-            if self.embedding and self.embedding["field"] in change:
-                merged.pop("vector", None)
-            self._put(key, self._checked(merged))
-            count += 1
-        return count
+    def update(self, keys: list[str], change: Mapping[str, Any]) -> int:
+        if not change or "id" in change:
+            raise refuse("update is empty, or of the primary key")
+        self.docs |= {key: self._checked({**self.docs[key], **change}) for key in keys}
+        return len(keys)
 
-    def delete(self, keys: Iterable[str]) -> int:
-        found = list(keys)
-        for key in found:
-            self._put(key, None)
-        return len(found)
-
-    def truncate(self) -> int:
-        return self.delete(self.docs)
-
-    def _put(self, key: str, doc: Document | None) -> None:
-        if doc is None:
-            self.docs.pop(key, None)
-        else:
-            self.docs[key] = doc
-        self._pending.append((time.monotonic() + self._replica_lag_s, key, doc))
+    def delete(self, keys: list[str]) -> int:
+        for key in keys:
+            del self.docs[key]
+        return len(keys)
 
     def _checked(self, doc: Document) -> Document:
-        primary = self.indexes["id"]
-        if "id" not in doc and primary.get("autoId") == "uuid":
-            doc["id"] = str(uuid.uuid4())
         key = doc.get("id")
-        if primary["fieldType"] == "string" and (not isinstance(key, str) or not 1 <= len(key) <= 128):
+        if not isinstance(key, str) or not 1 <= len(key) <= 128:
             raise refuse(f"document id {key!r} has to be a string of length [1,128]")
         for name, value in doc.items():
-            if name == "score":
-                raise refuse("'score' is a reserved field name")
-            if name in self.indexes and value is not None:
-                self._check_value(name, self.indexes[name]["fieldType"], value)
-        self._fill_vector(doc)
-        if "sparse_vector" in doc and "sparse_vector" not in self.indexes:
-            raise refuse("the collection has no sparse vector index")
+            if name == "score" or (name in self._types and not _fits(self._types[name], value)):
+                raise refuse(f"the value of field '{name}' has to be {self._types.get(name)}")
+        if self._embedding and "vector" not in doc:
+            doc["vector"] = _embed(doc[self._embedding["field"]], self._dimension)
+        doc["vector"] = self._vector(doc.get("vector"))
+        if "sparse_vector" in doc and ("sparse_vector" not in self._indexes or not _is_sparse(doc["sparse_vector"])):
+            raise refuse("sparse_vector has no index, or is not [[index, weight], ...]")
         return doc
 
-    def _check_value(self, name: str, field_type: str, value: Any) -> None:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        fits = {
-            "string": isinstance(value, str),
-            "uint64": number and isinstance(value, int) and 0 <= value < 2**64,
-            "int64": number and isinstance(value, int) and -(2**63) <= value < 2**63,
-            "double": number,
-            "array": isinstance(value, list) and all(isinstance(element, str) for element in value),
-            "json": isinstance(value, dict),
-            "sparseVector": _is_sparse(value),
-        }
-        if not fits.get(field_type, True):
-            raise refuse(f"the value of field '{name}' has to be {field_type}")
-
-    def _fill_vector(self, doc: Document) -> None:
-        index = self.indexes.get("vector")
-        if index is None:
-            return
-        given = doc.get("vector")
-        if isinstance(given, str):
-            doc["vector"] = self._embedded(given)
-        elif given is None and self.embedding:
-            text = doc.get(self.embedding["field"])
-            if not isinstance(text, str):
-                raise refuse(f"field '{self.embedding['field']}' is missing: there is nothing to embed")
-            doc["vector"] = self._embedded(text)
-        else:
-            doc["vector"] = self._vector(given)
-
-    def _embedded(self, text: str) -> list[float]:
-        if not self.embedding:
-            raise refuse("the collection has no embedding, vectors have to be numbers")
-        return embed(text, self.indexes["vector"]["dimension"])
-
     def _vector(self, value: Any) -> list[float]:
-        index = self.indexes.get("vector")
-        if index is None:
-            raise refuse("the collection has no vector index")
-        if not isinstance(value, list) or any(isinstance(x, bool) or not isinstance(x, int | float) for x in value):
-            raise refuse("vector has to be an array of numbers")
-        if len(value) != index["dimension"]:
-            raise refuse(f"the dimension of the vector is {len(value)}, the index has {index['dimension']}")
-        return [_float32(x) for x in value]
+        if not isinstance(value, list) or len(value) != self._dimension:
+            raise refuse(f"the dimension of the index is {self._dimension}: {str(value)[:60]}")
+        return [float(number) for number in np.asarray(value, np.float32)]
 
     # --- reading ---
 
-    def view(self, consistency: str) -> dict[str, Document]:
-        """The documents a read sees: all with strong consistency, those the replica has by now otherwise."""
-        now = time.monotonic()
-        applied = 0
-        for due, key, doc in self._pending:
-            if due > now:
-                break
-            applied += 1
-            if doc is None:
-                self._replica.pop(key, None)
-            else:
-                self._replica[key] = doc
-        del self._pending[:applied]
-        return self.docs if consistency == "strongConsistency" else self._replica
-
     def predicate(self, text: Any) -> Predicate:
         if text in (None, ""):
-            return lambda doc: True
-        if not isinstance(text, str):
-            raise refuse("filter has to be a string")
+            return lambda _: True
         try:
-            parsed = Filter(text, self.schema, escapes=self._escapes, missing_matches_negation=self._missing)
+            return parse(text, self._types)
         except FilterError as error:
             raise refuse(f"filter expression error: {error}") from error
-        return parsed.matches
 
-    def selected(self, query: Mapping[str, Any], view: Mapping[str, Document], *, most_ids: int) -> list[str]:
-        """The ids that `documentIds` and `filter` select together, in the order of insertion."""
+    def selected(self, query: Mapping[str, Any], *, most_ids: int) -> list[str]:
+        """Ids that `documentIds` and `filter` select together, in the order of `sort`."""
         ids = query.get("documentIds")
         if ids is not None and (not isinstance(ids, list) or not 1 <= len(ids) <= most_ids):
             raise refuse(f"the number of documentIds is out of range [1,{most_ids}]")
         matches = self.predicate(query.get("filter"))
-        keys = list(dict.fromkeys(ids)) if ids is not None else list(view)
-        return [key for key in keys if key in view and matches(view[key])]
+        keys = dict.fromkeys(self.docs if ids is None else ids)
+        found = [key for key in keys if key in self.docs and matches(self.docs[key])]
+        for rule in query.get("sort") or ():
+            known(rule, {"fieldName", "direction"})
+            name = rule["fieldName"]
+            if self._types.get(name) != "uint64" or rule.get("direction", "asc") != "asc":
+                raise refuse(f"sort by {name!r} needs a numeric filter index, ascending")
+            found.sort(key=lambda key: self.docs[key][name])
+        return found
 
-    def shown(self, doc: Document, body: Mapping[str, Any], score: float | None = None) -> Document:
-        """A document as the response has it: the output fields, the vectors only on request, the score."""
+    def shown(self, key: str, body: Mapping[str, Any], score: float | None = None) -> Document:
+        """A document as a response has it: the output fields, vectors on request, the score."""
         fields = body.get("outputFields")
-        if fields is not None and (not isinstance(fields, list) or not all(isinstance(f, str) for f in fields)):
-            raise refuse("outputFields has to be an array of strings")
         hidden = () if body.get("retrieveVector") else ("vector", "sparse_vector")
-        result = {k: v for k, v in doc.items() if k not in hidden and (not fields or k in fields)}
-        if score is not None:
-            result["score"] = _float32(score)
-        return result
+        shown = {k: v for k, v in self.docs[key].items() if k not in hidden and (not fields or k in fields)}
+        return shown if score is None else {**shown, "score": float(np.float32(score))}
 
-    def sorted_keys(self, keys: list[str], view: Mapping[str, Document], rules: Any) -> list[str]:
-        for rule in reversed(rules or []):
-            known(rule, {"fieldName", "direction"}, "sort")
-            name, direction = rule.get("fieldName"), rule.get("direction", "asc")
-            if self.schema.fields.get(name) not in ("uint64", "int64", "double"):
-                raise refuse(f"sort needs a numeric filter index, '{name}' has none")
-            if direction not in ("asc", "desc"):
-                raise refuse(f"direction {direction!r} is not asc or desc")
-            numbers = {key: view[key].get(name) or 0 for key in keys}
-            keys = sorted(keys, key=numbers.__getitem__, reverse=direction == "desc")
-        return keys
-
-    # --- searching ---
-
-    def nearest(
-        self, query: list[float], view: Mapping[str, Document], matches: Predicate, radius: float | None
-    ) -> list[tuple[str, float]]:
+    def nearest(self, search: Mapping[str, Any]) -> list[tuple[str, float]]:
         """(id, score) of the documents that match, nearest first."""
-        index = self.indexes.get("vector")
-        if index is None:
-            raise refuse("the collection has no vector index")
-        metric = index["metricType"]
-        wanted = np.array(query, dtype=np.float64)
-        scored: list[tuple[str, float]] = []
-        for key, doc in view.items():
-            if not matches(doc):
-                continue
-            score = _score(metric, wanted, np.array(doc["vector"], dtype=np.float64))
-            if radius is None or (score <= radius if metric == "L2" else score >= radius):
-                scored.append((key, score))
-        return sorted(scored, key=lambda pair: pair[1] if metric == "L2" else -pair[1])
+        known(search.get("params") or {}, {"ef"})
+        whole(search.get("params") or {}, "ef", 10, 1, 32_768)
+        (asked,) = search.get("vectors") or search["embeddingItems"]
+        wanted = np.array(_embed(asked, self._dimension) if isinstance(asked, str) else self._vector(asked))
+        matches = self.predicate(search.get("filter"))
+        keys = [key for key, doc in self.docs.items() if matches(doc)]
+        metric = self._indexes["vector"]["metricType"]
+        matrix = np.array([self.docs[key]["vector"] for key in keys]).reshape(len(keys), self._dimension)
+        if metric == "L2":
+            scores = -np.linalg.norm(matrix - wanted, axis=1)
+        else:
+            scores = matrix @ wanted
+        if metric == "COSINE":
+            norms = np.linalg.norm(matrix, axis=1) * np.linalg.norm(wanted)
+            scores = np.divide(scores, norms, out=np.zeros(len(keys)), where=norms > 0)
+        order = np.argsort(-scores, kind="stable")
+        return [(keys[place], abs(scores[place]) if metric == "L2" else scores[place]) for place in order]
 
-    def query_vectors(self, search: Mapping[str, Any], view: Mapping[str, Document]) -> list[list[float]]:
-        """The vectors that a search names directly, by documents or by texts."""
-        given = [name for name in ("documentIds", "vectors", "embeddingItems") if search.get(name) is not None]
-        if len(given) != 1:
-            raise refuse("The search condition must be one of the [documentIds, vectors, retrieves]")
-        items = search[given[0]]
-        if not isinstance(items, list) or not 1 <= len(items) <= MAX_IDS:
-            raise refuse(f"the number of {given[0]} is out of range [1,{MAX_IDS}]")
-        if given[0] == "documentIds":
-            missing = [key for key in items if key not in view]
-            if missing:
-                raise refuse(f"document {missing[0]!r} does not exist")
-            return [view[key]["vector"] for key in items]
-        if given[0] == "embeddingItems":
-            return [self._embedded(text) for text in items]
-        return [self._embedded(item) if isinstance(item, str) else self._vector(item) for item in items]
-
-    def search_radius(self, search: Mapping[str, Any]) -> float | None:
-        params = search.get("params") or {}
-        known(params, {"ef", "nprobe", "radius"}, "params")
-        if "ef" in params:
-            whole(params, "ef", 10, 1, 32_768)
-        radius = search.get("radius", params.get("radius"))
-        if radius is not None and not isinstance(radius, int | float):
-            raise refuse("radius has to be a number")
-        return radius
-
-    def sparse(
-        self, match: Mapping[str, Any], view: Mapping[str, Document], matches: Predicate
-    ) -> list[tuple[str, float]]:
-        """(id, inner product) of the documents that share a term with the sparse query vector, best first."""
-        known(match, {"fieldName", "data", "limit", "terminateAfter", "cutoffFrequency"}, "match")
-        if match.get("fieldName", "sparse_vector") != "sparse_vector" or "sparse_vector" not in self.indexes:
-            raise refuse(f"field {match.get('fieldName')!r} has no sparse vector index")
+    def sparse(self, search: Mapping[str, Any]) -> list[tuple[str, float]]:
+        """(id, inner product) of the documents that share a term with the query, best first."""
+        match = search.get("match") or {}
+        known(match, {"fieldName", "data"})
         data = match.get("data")
-        if not isinstance(data, list) or len(data) != 1 or not _is_sparse(data[0]):
-            raise refuse("match.data has to hold one sparse vector [[index, weight], ...]")
-        query = {int(term): float(weight) for term, weight in data[0]}
+        if match.get("fieldName") != "sparse_vector" or not (isinstance(data, list) and _is_sparse(data[0])):
+            raise refuse("match has to be {fieldName: sparse_vector, data: [[[index, weight], ...]]}")
+        query, matches = dict(data[0]), self.predicate(search.get("filter"))
         scored = []
-        for key, doc in view.items():
-            held = doc.get("sparse_vector")
-            if not held or not matches(doc):
-                continue
-            common = [float(weight) * query[int(term)] for term, weight in held if int(term) in query]
-            if common:
-                scored.append((key, math.fsum(common)))
+        for key, doc in self.docs.items():
+            shared = [weight * query[term] for term, weight in doc.get("sparse_vector", ()) if term in query]
+            if shared and matches(doc):
+                scored.append((key, math.fsum(shared)))
         return sorted(scored, key=lambda pair: -pair[1])
 
-    def hybrid(self, search: Mapping[str, Any], view: Mapping[str, Document]) -> list[tuple[str, float]]:
-        """(id, fused score), best first, of an ann and a match part."""
-        matches = self.predicate(search.get("filter"))
-        limit = whole(search, "limit", 10, 1, MAX_LIMIT)
-        ranked: dict[str, list[tuple[str, float]]] = {}
-        for ann in _parts(search, "ann"):
-            known(ann, {"fieldName", "documentIds", "data", "params", "limit"}, "ann")
-            radius = self.search_radius(ann)
-            vector = self._ann_vector(ann, view)
-            found = self.nearest(vector, view, matches, radius)
-            ranked[ann.get("fieldName", "vector")] = found[: whole(ann, "limit", limit, 1, MAX_LIMIT)]
-        for match in _parts(search, "match"):
-            found = self.sparse(match, view, matches)
-            ranked["sparse_vector"] = found[: whole(match, "limit", limit, 1, MAX_LIMIT)]
-        if not ranked:
-            raise refuse("hybridSearch needs ann or match")
-        return _fused(ranked, search.get("rerank"))[:limit]
 
-    def _ann_vector(self, ann: Mapping[str, Any], view: Mapping[str, Document]) -> list[float]:
-        fields = ("vector", self.embedding["field"]) if self.embedding else ("vector",)
-        if ann.get("fieldName", "vector") not in fields:
-            raise refuse(f"field {ann.get('fieldName')!r} has no vector index")
-        if ann.get("documentIds") is not None:
-            return self.query_vectors({"documentIds": ann["documentIds"]}, view)[0]
-        data = ann.get("data")
-        if not isinstance(data, list) or len(data) != 1:
-            raise refuse("ann.data has to hold one vector or text")
-        return self._embedded(data[0]) if isinstance(data[0], str) else self._vector(data[0])
-
-
-def _parts(search: Mapping[str, Any], name: str) -> list[Any]:
-    parts = search.get(name) or []
-    if not isinstance(parts, list) or len(parts) > 1:
-        raise refuse(f"{name} has to be an array with at most one element")
-    return parts
+def _fits(kind: str, value: Any) -> bool:
+    if kind == "string":
+        return isinstance(value, str)
+    if kind == "uint64":
+        return isinstance(value, int) and 0 <= value < 2**64
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _is_sparse(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], int) and isinstance(pair[1], int | float)
-        for pair in value
+        isinstance(one, list) and len(one) == 2 and isinstance(one[0], int) and 0 <= one[0] < 2**32 for one in value
     )
 
 
-def _score(metric: str, query: np.ndarray, vector: np.ndarray) -> float:
-    if metric == "L2":
-        return _float32(float(np.linalg.norm(query - vector)))
-    product = float(query @ vector)
-    if metric == "COSINE":
-        norms = float(np.linalg.norm(query)) * float(np.linalg.norm(vector))
-        product = product / norms if norms else 0.0
-    return _float32(product)
-
-
-def _fused(ranked: Mapping[str, list[tuple[str, float]]], rerank: Any) -> list[tuple[str, float]]:
-    if rerank is None:
-        if len(ranked) > 1:
-            raise refuse("rerank is required with ann and match")
-        return next(iter(ranked.values()))
-    method = rerank.get("method") if isinstance(rerank, Mapping) else None
-    totals: dict[str, float] = {}
-    if method == "weighted":
-        known(rerank, {"method", "fieldList", "weight"}, "rerank")
-        fields, weights = rerank.get("fieldList") or [], rerank.get("weight") or []
-        if len(fields) != len(weights) or set(fields) != set(ranked):
-            raise refuse("rerank.fieldList has to name the searched fields, with one weight each")
-        for name, weight in zip(fields, weights, strict=True):
-            for key, score in ranked[name]:
-                totals[key] = totals.get(key, 0.0) + weight * score
-    elif method == "rrf":
-        known(rerank, {"method", "k"}, "rerank")
-        k = rerank.get("k", 60)
-        for found in ranked.values():
-            for rank, (key, _) in enumerate(found, start=1):
-                totals[key] = totals.get(key, 0.0) + 1.0 / (k + rank)
-    else:
-        raise refuse(f"rerank method {method!r} is not weighted or rrf")
-    return sorted(totals.items(), key=lambda pair: -pair[1])
+def _embed(text: str, dimension: int) -> list[float]:
+    """The normalised sum of a pseudo-random vector per word: texts that share words are near."""
+    total = np.zeros(dimension)
+    for word in re.findall(r"\w+", text.lower()) or [text]:
+        seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
+        total += np.random.default_rng(seed).standard_normal(dimension)
+    return [float(number) for number in total / np.linalg.norm(total)]

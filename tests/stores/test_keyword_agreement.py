@@ -97,7 +97,7 @@ async def _tcvector(_: Path) -> AsyncIterator[VectorStoreBase]:
     from agent_rag.stores import TcVectorStore
     from tests.standins.tcvectordb_server import TcVectorDBServer
 
-    with TcVectorDBServer(replica_lag_s=3600.0, missing_matches_negation=False) as url:
+    with TcVectorDBServer() as url:
         async with TcVectorStore(url, api_key="standin", database="agent_rag_test") as store:
             yield store
 

@@ -22,7 +22,8 @@ from agent_rag.documents import Chunk
 from agent_rag.errors import ConfigurationError, LimitExceededError, StoreError, StoreUnavailableError
 from agent_rag.filters import F, FilterLike
 from agent_rag.knowledge import KnowledgeBase
-from agent_rag.stores.base import RetrieveRequest, VectorStoreBase
+from agent_rag.stores.base import CollectionInfo, RetrieveRequest, VectorStoreBase
+from agent_rag.stores.versions import publisher
 from agent_rag.testing import StoreContract, record
 from agent_rag.testing.records import document
 from agent_rag.testing.store_contract import MakeStore
@@ -34,21 +35,20 @@ from tests.stores.races import assert_one_version_is_seen
 pytest.importorskip("tcvectordb", reason="pip install 'agent-rag-middleware[tcvector]' to run this")
 
 from agent_rag.stores.tcvector import TcVectorStore
-from agent_rag.stores.tcvector import writer as writer_module
 from agent_rag.stores.tcvector.schema import expression, listed
-from agent_rag.stores.tcvector.writer import Writer
 from tests.standins.tcvectordb_server import TcVectorDBServer
 
 SERVER = os.environ.get("AGENT_RAG_TCVECTOR_URL")
 _SERVE = """
 import sys
 from tests.standins.tcvectordb_server import TcVectorDBServer
-with TcVectorDBServer(**eval(sys.argv[1])) as url:
+with TcVectorDBServer() as url:
     print(url, flush=True)
     sys.stdin.read()
 """
 
 
+HEADS = "rag_rag_2e_c_heads"
 EAST = [1.0, 0.0, 0.0, 0.0]
 
 
@@ -59,8 +59,7 @@ def served() -> Iterator[str]:
         yield SERVER
         return
     root = Path(__file__).resolve().parents[2]
-    # Reads that are not strongly consistent see nothing here.
-    arguments = [sys.executable, "-c", _SERVE, "{'replica_lag_s': 3600.0, 'missing_matches_negation': False}"]
+    arguments = [sys.executable, "-c", _SERVE]
     with subprocess.Popen(arguments, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
@@ -104,7 +103,7 @@ class TestTcVector(StoreContract):
 @pytest.fixture
 def standin() -> Iterator[TcVectorDBServer]:
     """A stand-in of the test's own, in this process, to be failed and looked into."""
-    server = TcVectorDBServer(replica_lag_s=3600.0)
+    server = TcVectorDBServer()
     with server:
         yield server
 
@@ -263,37 +262,6 @@ async def test_a_filter_that_is_too_long_is_refused(store: TcVectorStore) -> Non
 # --- versions ---
 
 
-class _Died(BaseException):
-    """Stands for the end of the process."""
-
-
-@pytest.mark.parametrize("step", ["_swap_heads", "_remove"])
-async def test_a_crash_leaves_one_version(
-    standin: TcVectorDBServer, store: TcVectorStore, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    """Wherever a writer dies, readers see one whole version, and a later write clears away the rest."""
-    await store.replace("c", [document()], [record("doc", n, f"pear old {n}") for n in range(3)])
-
-    def die(*_: object, **__: object) -> None:
-        raise _Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Writer, step, die)
-        with pytest.raises(_Died):
-            await store.replace("c", [document()], [record("doc", n, f"pear new {n}") for n in range(5)])
-    held = rows_of(standin, "chunks")
-    found = [await store.search("c", EAST, 10), await store.retrieve("c", RetrieveRequest(texts=["pear"], limit=10))]
-    counts = [await store.count("c"), await store.count("c", F("x").exists(False))]
-    monkeypatch.setattr(writer_module, "_ABANDONED_S", -1.0)
-    await store.replace("c", [], [])
-
-    name, count = ("new", 5) if step == "_remove" else ("old", 3)
-    assert [[hit.chunk.text for hit in hits] for hits in found] == [[f"pear {name} {n}" for n in range(count)]] * 2
-    assert counts == [count, count]
-    assert held == 3 + 5
-    assert [rows_of(standin, "chunks"), rows_of(standin, "heads")] == [count, 1 + 1]  # heads: info, doc
-
-
 @pytest.mark.parametrize("path", ["upsert", "query", "update", "delete"])
 @pytest.mark.parametrize("failure", ["disconnect", "disconnect_after"])
 async def test_a_lost_connection_leaves_one_version(
@@ -309,7 +277,7 @@ async def test_a_lost_connection_leaves_one_version(
             return failure if asked == f"/document/{path}" and requests.count(asked) == lost + 1 else None
 
         with monkeypatch.context() as patch, suppress(StoreError):
-            patch.setattr(standin, "_failure_for", fail)
+            patch.setattr(standin, "failure_for", fail)
             await store.replace("c", [document()], [record("doc", n, "new") for n in range(2)])
 
         hits = await store.search("c", EAST, 10)
@@ -319,15 +287,16 @@ async def test_a_lost_connection_leaves_one_version(
 async def test_two_writers_of_a_new_document_leave_one(
     standin: TcVectorDBServer, store: TcVectorStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The database has no conditional insert: the later one wins whole, and the other's chunks are cleared away."""
+    """The database has no conditional insert: the later one stays whole, and `compact` removes the other's chunks."""
     async with TcVectorStore(standin.url, api_key="standin", database="rag") as other:
         for number in range(10):
             await asyncio.gather(
                 store.replace("c", [document(f"d{number}")], [record(f"d{number}", n, "pear a") for n in range(3)]),
                 other.replace("c", [document(f"d{number}")], [record(f"d{number}", n, "pear b") for n in range(2)]),
             )
-    monkeypatch.setattr(writer_module, "_ABANDONED_S", -1.0)
-    await store.replace("c", [], [])
+    counted = await store.count("c")
+    monkeypatch.setattr(publisher, "LEFTOVER_S", -10.0)  # an hour later
+    await store.compact("c")
 
     listed_documents = await store.list_documents("c")
     for summary in listed_documents:
@@ -335,22 +304,66 @@ async def test_two_writers_of_a_new_document_leave_one(
         assert (texts, summary.chunk_count) in (({"pear a"}, 3), ({"pear b"}, 2))
     chunks = sum(summary.chunk_count for summary in listed_documents)
     assert len(listed_documents) == 10
-    assert [rows_of(standin, "chunks"), rows_of(standin, "heads")] == [chunks, 1 + 10]
+    assert (counted, rows_of(standin, "chunks")) == (chunks, chunks)
     assert len(await store.retrieve("c", RetrieveRequest(texts=["pear"], limit=100))) == chunks
 
 
-async def test_a_search_costs_few_requests(standin: TcVectorDBServer, store: TcVectorStore) -> None:
-    """Two describe the collection; then a search, its heads, and the chunks."""
-    await store.insert("c", [record(f"d{n:02}", m, total=3) for n in range(30) for m in range(3)])
-    heads = standin.databases["rag"]["rag_rag_2e_c_heads"].docs
-    for row in heads.values():
+async def test_deleted_documents_leave_nothing(
+    standin: TcVectorDBServer, store: TcVectorStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their chunks go at once, what says that they were deleted with the first `compact` after an hour."""
+    await store.insert("c", [record("a"), record("b"), record("kept")])
+    await store.delete_documents("c", ["a", "b"])
+    left = [rows_of(standin, "chunks"), rows_of(standin, "heads")]
+    monkeypatch.setattr(publisher, "LEFTOVER_S", -10.0)
+    await store.compact("c")
+
+    assert left == [1, 1 + 3]  # one head says what the collection is
+    assert [rows_of(standin, "chunks"), rows_of(standin, "heads")] == [1, 1 + 1]
+
+
+async def test_a_search_costs_two_requests(standin: TcVectorDBServer, store: TcVectorStore) -> None:
+    """Hits with their texts, then their heads; by words too, once it is known how many chunks have them."""
+    await store.insert("c", [record(f"d{n}", m, f"w{m}", total=3) for n in range(5) for m in range(3)])
+    for row in standin.databases["rag"][HEADS].docs.values():
         row["at"] = 0  # published long ago
+    await store.retrieve("c", RetrieveRequest(texts=["w1"]))
     standin.requests.clear()
 
     await store.search("c", EAST, 5)
+    await store.retrieve("c", RetrieveRequest(texts=["w1"]))
 
     paths = [request.path.rpartition("/")[2] for request in standin.requests]
-    assert paths == ["describe", "query", "search", "query", "search", "query", "search", "query", "query"]
+    assert paths == ["search", "query", "fullTextSearch", "query"]
+
+
+async def test_a_collection_of_an_earlier_release_is_refused(standin: TcVectorDBServer, store: TcVectorStore) -> None:
+    """By its layout, whatever is asked of it, and nothing in it changes; it can be deleted."""
+    docs = standin.databases["rag"][HEADS].docs
+    docs["info"]["info"] = CollectionInfo(name="c", dimensions=4).model_dump_json()
+    before = dict(docs["info"])
+
+    async with TcVectorStore(standin.url, api_key="standin", database="rag") as other:
+        for refused in (other.insert("c", [record()]), other.count("c"), other.create_collection("c", 4)):
+            with pytest.raises(StoreError, match="written by another release"):
+                await refused
+        assert (await other.list_collections(), dict(docs["info"])) == (["c"], before)
+        await other.delete_collection("c")
+        assert await other.list_collections() == []
+
+
+@pytest.mark.parametrize(("zones", "replicas"), [(1, 0), (2, 1), (3, 2)])
+async def test_new_collections_have_the_fewest_replicas(zones: int, replicas: int) -> None:
+    """An instance in two zones takes none below 1, in three none below 2."""
+    server = TcVectorDBServer(zones=zones)
+    with server as url:
+        async with TcVectorStore(url, api_key="standin", database="rag") as store:
+            await store.create_collection("c", 4)
+        with pytest.raises(StoreError, match="replicaNum"):
+            async with TcVectorStore(url, api_key="standin", database="rag", replicas=9) as store:
+                await store.create_collection("d", 4)
+
+    assert {one.replicas for one in server.databases["rag"].values()} == {replicas}
 
 
 # --- remote embedding ---

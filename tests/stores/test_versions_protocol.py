@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from agent_rag.documents import VectorRecord
 from agent_rag.stores.base import RetrieveRequest, Scored
 from agent_rag.stores.engine.records import prepare_replace
-from agent_rag.stores.versions import publisher
+from agent_rag.stores.versions import protocol, publisher
 from agent_rag.stores.versions.engine import LAYOUT
 from agent_rag.stores.versions.publisher import Publisher, drafts_of
 from agent_rag.stores.versions.reader import Reader
@@ -151,6 +153,23 @@ async def test_two_writers_leave_one_version_in_every_order(guarded: bool) -> No
             await run(writers(world, lambda one: one.replace("a", 3), lambda one: one.replace("b", 4)), choices)
 
             await assert_whole(world, [A, B])
+
+
+async def test_a_head_is_as_young_as_its_publication(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long its rows took: a search that saw a part of them takes the head for a new one, and looks again."""
+    client = Client(await new_world(guarded=True))
+    now, put_rows = [1_000_000.0], client.primitives.put_rows
+
+    async def slow(*rows: Any) -> None:
+        await put_rows(*rows)
+        now[0] += 60
+
+    monkeypatch.setattr(client.primitives, "put_rows", slow)
+    monkeypatch.setattr(protocol, "time", SimpleNamespace(time=lambda: now[0]))
+    await client.replace("new", 2)
+
+    (head,) = await client.primitives.heads_where(None)
+    assert head.written_at == 1_000_060.0
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -12,33 +12,32 @@ from pydantic import SecretStr
 from ..._util.extras import needs
 from ...errors import CollectionNotFoundError, StoreError, StoreUnavailableError, redact
 from ..engine.records import closed_store
-from ..versions.groups import at_most, grouped
+from ..versions.groups import at_most, grouped, slices
 from .schema import (
-    DOCUMENT,
+    BODY,
+    CHUNK_FIELDS,
+    CONTENT,
+    COUNTS,
+    HEAD_FIELDS,
     ID,
-    INDEX,
     KIND,
     ORDER,
-    REVISION,
     SPARSE,
     TERMS,
     TEXT,
     TOKENS,
     VECTOR,
-    VERSION,
-    WRITTEN,
-    Row,
-    row_weight,
+    Document,
 )
 
 MAX_LIMIT = 16_384
-_IDS_PER_QUERY = 20
 _IDS_PER_DELETE = 1_000
 _ROWS_PER_UPSERT = 1_000
 # The client writes a body in one call, which stops all threads for as long: 10 ms.
 _PIECE_BYTES = 500_000
-_PAGE = 1_000
-_NO_DATABASE, _NO_COLLECTION, _REFUSED = 15301, 15302, 15000
+_FEWEST_REPLICAS = (0, 1, 2)
+"""Of instances in one, two and three zones (page 95093 of the documentation)."""
+_NO_DATABASE, _NO_COLLECTION = 15301, 15302
 _UNAVAILABLE = frozenset({429, 500, 502, 503, 504})
 
 
@@ -55,7 +54,7 @@ class TcVectorOptions:
     ef: int
     embedding: str | None
     shards: int
-    replicas: int
+    replicas: int | None
     timeout_s: float
 
     @property
@@ -152,49 +151,47 @@ class Connection:
         return True
 
     def make_database(self) -> None:
-        if not self.client.exists_db(self.options.database):
-            with self._unless(lambda: bool(self.client.exists_db(self.options.database))):
-                self.client.create_database(self.options.database)
+        """Two may make it at once; the database's code for that is not documented."""
+        database = self.options.database
+        if self.client.exists_db(database):
+            return
+        try:
+            self.client.create_database(database)
+        except self._errors.ServerInternalError:
+            if not self.client.exists_db(database):
+                raise
 
     def make_heads(self, table: str) -> None:
-        fields = {KIND: "String", VERSION: "String", REVISION: "String", DOCUMENT: "String"}
-        fields |= {ORDER: "Uint64", WRITTEN: "Uint64", TOKENS: "Array"}
-        vector = self._vector(1, "FLAT", "L2")
-        self._make(table, [self._primary(), vector, *self._filters(fields)], None)
+        self._make(table, [self._primary(), self._vector(1, "FLAT", "L2"), *self._filters(HEAD_FIELDS)], None)
 
     def make_chunks(self, table: str, dimensions: int) -> None:
         options = self.options
-        fields = {VERSION: "String", INDEX: "Uint64", TOKENS: "Array", TERMS: "Array"}
         vector = self._vector(None if options.embedding else max(dimensions, 1), options.index_type, options.metric)
         sparse = self._index.SparseIndex(name=SPARSE)
         embedding = None
         if options.embedding:
             model = needs("tcvector", "tcvectordb.model.collection")
             embedding = model.Embedding(vector_field=VECTOR, field=TEXT, model_name=options.embedding)
-        self._make(table, [self._primary(), vector, sparse, *self._filters(fields)], embedding)
+        self._make(table, [self._primary(), vector, sparse, *self._filters(CHUNK_FIELDS)], embedding)
 
     def _make(self, table: str, indexes: list[Any], embedding: Any) -> None:
-        """Nothing happens when another one made it."""
-        index = self._index.Index(*indexes)
-        options = self.options
-        with self._unless(lambda: self.has(table)):
-            self.client.create_collection(
-                options.database,
-                table,
-                shard=options.shards,
-                replicas=options.replicas,
-                index=index,
-                embedding=embedding,
-            )
+        """With the fewest replicas that the instance takes, where none are asked for.
 
-    @contextlib.contextmanager
-    def _unless(self, there: Any) -> Iterator[None]:
-        """Two may make the same at once; the database's code for that is not documented."""
-        try:
-            yield
-        except self._errors.ServerInternalError:
-            if not there():
-                raise
+        Nothing happens when another one made it.
+        """
+        index, options = self._index.Index(*indexes), self.options
+        counts = _FEWEST_REPLICAS if options.replicas is None else (options.replicas,)
+        for replicas in counts:
+            try:
+                self.client.create_collection(
+                    options.database, table, options.shards, replicas, index=index, embedding=embedding
+                )
+                return
+            except self._errors.ServerInternalError:
+                if self.has(table):
+                    return
+                if replicas == counts[-1]:
+                    raise
 
     def _primary(self) -> Any:
         kind = self._enum
@@ -215,90 +212,81 @@ class Connection:
 
     def drop(self, table: str) -> None:
         """Nothing happens when it is not there."""
-        try:
+        with self._missing():
             self.client.drop_collection(self.options.database, table)
+
+    def empty(self, heads: str) -> None:
+        """Remove all heads. Nothing happens when the table is not there."""
+        with self._missing():
+            self.delete_where(heads, f'{KIND} != "info"')
+
+    @contextlib.contextmanager
+    def _missing(self) -> Iterator[None]:
+        try:
+            yield
         except self._errors.VectorDBException as error:
             if error.code not in (_NO_COLLECTION, _NO_DATABASE):
                 raise
 
     # --- writing ---
 
-    def upsert(self, table: str, rows: Iterable[Row]) -> None:
-        for piece in _pieces(rows):
-            self.client.upsert(self.options.database, table, piece)
+    def upsert(self, table: str, rows: list[Document]) -> None:
+        """One of `pieces`."""
+        self.client.upsert(self.options.database, table, rows)
 
-    def update_if(self, table: str, row_id: str, condition: str, changes: Row) -> bool:
-        """Change one row where it meets `condition`; whether it did."""
-        answer = self.client.update(self.options.database, table, data=changes, document_ids=[row_id], filter=condition)
-        return bool(answer.get("affectedCount"))
+    def update_if(self, table: str, row_id: str, condition: str, changes: Document) -> None:
+        """Change one row where it meets `condition`."""
+        self.client.update(self.options.database, table, data=changes, document_ids=[row_id], filter=condition)
 
-    def delete(self, table: str, ids: Sequence[str], condition: str | None = None) -> int:
-        """Of the rows `ids`, those that meet `condition`. Returns their number."""
-        removed = 0
-        for start in range(0, len(ids), _IDS_PER_DELETE):
-            part = list(ids[start : start + _IDS_PER_DELETE])
-            answer = self.client.delete(self.options.database, table, document_ids=part, filter=condition)
-            removed += int(answer.get("affectedCount", 0))
-        return removed
+    def delete(self, table: str, ids: Sequence[str]) -> None:
+        for part in slices(ids, _IDS_PER_DELETE):
+            self.client.delete(self.options.database, table, document_ids=list(part))
 
     def delete_where(self, table: str, condition: str) -> None:
-        self.client.delete(self.options.database, table, filter=condition)
+        """All rows that meet `condition`; one request may have a limit."""
+        while int(self.client.delete(self.options.database, table, filter=condition).get("affectedCount", 0)):
+            pass
 
     # --- reading ---
 
-    def get(self, table: str, ids: Sequence[str], fields: Sequence[str], *, vectors: bool = False) -> list[Row]:
-        """Rows by id, in any order; missing ones are left out."""
-        found: list[Row] = []
-        for start in range(0, len(ids), _IDS_PER_QUERY):
-            part = list(ids[start : start + _IDS_PER_QUERY])
-            found += self.client.query(
-                self.options.database,
-                table,
-                document_ids=part,
-                limit=len(part),
-                output_fields=[ID, *fields, *([VECTOR] if vectors else [])],
-                retrieve_vector=vectors,
-            )
-        return found
-
-    def query(
-        self, table: str, condition: str, fields: Sequence[str], *, limit: int = MAX_LIMIT, vectors: bool = False
-    ) -> list[Row]:
-        """Rows that meet `condition`, at most `limit`."""
-        found: list[Row] = self.client.query(
+    def get(self, table: str, ids: Sequence[str], fields: Sequence[str], *, vectors: bool = False) -> list[Document]:
+        """Rows by id, at most 20, in any order; missing ones are left out."""
+        found: list[Document] = self.client.query(
             self.options.database,
             table,
-            filter=condition,
-            limit=limit,
-            output_fields=[ID, *fields, *([VECTOR] if vectors else [])],
+            document_ids=list(ids),
+            limit=len(ids),
+            output_fields=_asked(fields, vectors),
             retrieve_vector=vectors,
         )
         return found
 
-    def scan(self, table: str, condition: str, fields: Sequence[str]) -> Iterator[Row]:
-        """All heads that meet `condition`, by pages in the order of `ORDER`, so that writers do not shift them."""
+    def scan(
+        self, table: str, condition: str | None, fields: Sequence[str], page: int, *, vectors: bool = False
+    ) -> list[Document]:
+        """All rows that meet `condition`, by pages in the order of `ORDER`, so that writers do not shift them."""
+        found: dict[str, Document] = {}
         after = 0
-        seen: set[str] = set()
         while True:
-            rows: list[Row] = self.client.query(
+            rows = self.client.query(
                 self.options.database,
                 table,
-                filter=f"{ORDER} >= {after} and {condition}",
-                limit=_PAGE,
-                output_fields=[ID, ORDER, *fields],
+                filter=" and ".join((f"{ORDER} >= {after}", *([f"({condition})"] if condition else []))),
+                limit=page,
+                output_fields=_asked((ORDER, *fields), vectors),
+                retrieve_vector=vectors,
                 sort={"fieldName": ORDER, "direction": "asc"},
             )
-            yield from (row for row in rows if row[ID] not in seen)
-            if len(rows) < _PAGE:
-                return
+            found |= {row[ID]: row for row in rows}
+            if len(rows) < page:
+                return list(found.values())
             after = rows[-1][ORDER]
-            seen = {row[ID] for row in rows}
 
     def count(self, table: str, condition: str | None = None) -> int:
         return int(self.client.count(self.options.database, table, filter=condition))
 
     def nearest(self, table: str, vector: Sequence[float], count: int, condition: str | None, fields: Sequence[str],
-                *, vectors: bool) -> list[Row]:  # fmt: skip
+                *, vectors: bool) -> list[Document]:  # fmt: skip
         """Best rows by the vector index, at most 16,384; `score` is its own."""
         params = self._sdk.model.document.SearchParams(ef=min(32_768, max(self.options.ef, 2 * count)))
         found = self.client.search(
@@ -308,12 +296,14 @@ class Connection:
             filter=condition,
             params=params if self.options.index_type == "HNSW" else None,
             limit=min(count, MAX_LIMIT),
-            output_fields=[ID, *fields, *([VECTOR] if vectors else [])],
+            output_fields=_asked(fields, vectors),
             retrieve_vector=vectors,
         )
         return found[0] if found else []
 
-    def nearest_to_text(self, table: str, text: str, count: int, condition: str | None) -> list[Row]:
+    def nearest_to_text(
+        self, table: str, text: str, count: int, condition: str | None, fields: Sequence[str]
+    ) -> list[Document]:
         """Best rows by the database's own embedding of `text`."""
         answer = self.client.search_by_text(
             self.options.database,
@@ -321,25 +311,37 @@ class Connection:
             embedding_items=[text],
             filter=condition,
             limit=min(count, MAX_LIMIT),
-            output_fields=[ID],
+            output_fields=_asked(fields),
         )
-        found: list[list[Row]] = answer.get("documents") or [[]]
+        found: list[list[Document]] = answer.get("documents") or [[]]
         return found[0]
 
     def by_words(
         self, table: str, weights: Sequence[tuple[int, float]], count: int, condition: str | None, fields: Sequence[str]
-    ) -> list[Row]:
+    ) -> list[Document]:
         """Best rows by the sparse index."""
-        found: list[Row] = self.client.fulltext_search(
+        found: list[Document] = self.client.fulltext_search(
             self.options.database,
             table,
             data=[[term, weight] for term, weight in weights],
             filter=condition,
             limit=min(count, MAX_LIMIT),
-            output_fields=[ID, *fields],
+            output_fields=_asked(fields),
         )
         return found
 
 
-def _pieces(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    return grouped(rows, at_most(_ROWS_PER_UPSERT), (row_weight, _PIECE_BYTES))
+def _asked(fields: Iterable[str], vectors: bool = False) -> list[str]:
+    return [ID, *fields, *([VECTOR] if vectors else [])]
+
+
+def pieces(rows: Iterable[Document]) -> Iterator[list[Document]]:
+    """Rows for one request each."""
+    return grouped(rows, at_most(_ROWS_PER_UPSERT), (_bytes, _PIECE_BYTES))
+
+
+def _bytes(row: Document) -> int:
+    """About what a row takes in a request."""
+    numbers = 22 * len(row.get(VECTOR, ())) + 34 * len(row.get(SPARSE, ()))
+    texts = sum(len(row.get(name, "")) for name in (CONTENT, COUNTS, TEXT, BODY))
+    return 500 + numbers + 3 * texts + 20 * len(row[TOKENS]) + 12 * len(row.get(TERMS, ()))

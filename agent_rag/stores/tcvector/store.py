@@ -7,15 +7,15 @@ from typing import Literal, get_args
 from pydantic import SecretStr
 
 from ...errors import ConfigurationError
-from ..engine.store import EngineStore
+from ..versions.engine import VersionsEngine, VersionsStore
 from .client import TcVectorOptions
-from .engine import TcVectorEngine
+from .server import TcVectorServer
 
 Metric = Literal["COSINE", "IP", "L2"]
 IndexType = Literal["HNSW", "FLAT"]
 
 
-class TcVectorStore(EngineStore):
+class TcVectorStore(VersionsStore):
     """Tencent Cloud VectorDB over HTTP, with strongly consistent reads.
 
     See docs/stores/tcvector.md for what this store promises, and for remote embedding.
@@ -31,7 +31,8 @@ class TcVectorStore(EngineStore):
         embedding: Model of the database that embeds texts and queries, such as ``"bge-base-zh"``; collections are then
             made without vectors of ours (0 dimensions), and texts are searched by meaning instead of by BM25.
         shards: Number of shards of new collections.
-        replicas: Number of replicas of new collections.
+        replicas: Number of replicas of new collections; None: the fewest that the instance takes (0 in one zone, 1 in
+            two, 2 in three).
         timeout_s: Time limit of one request.
 
     Raises: ConfigurationError: an option is out of range. MissingExtraError: tcvectordb is not installed.
@@ -49,7 +50,7 @@ class TcVectorStore(EngineStore):
         ef: int = 200,
         embedding: str | None = None,
         shards: int = 1,
-        replicas: int = 0,
+        replicas: int | None = None,
         timeout_s: float = 30.0,
     ) -> None:
         if distance not in get_args(Metric):
@@ -60,7 +61,7 @@ class TcVectorStore(EngineStore):
             )
         if not 1 <= ef <= 32_768:
             raise ConfigurationError(f"ef is {ef}; VectorDB takes 1 to 32,768")
-        if timeout_s <= 0 or shards < 1 or replicas < 0:
+        if timeout_s <= 0 or shards < 1 or (replicas or 0) < 0:
             raise ConfigurationError(f"timeout_s={timeout_s}, shards={shards} and replicas={replicas} are out of range")
         options = TcVectorOptions(
             url=url.rstrip("/"),
@@ -77,7 +78,7 @@ class TcVectorStore(EngineStore):
         )
         self._where = options.where
         self._database = database
-        super().__init__(TcVectorEngine(self, options))
+        super().__init__(VersionsEngine(TcVectorServer(self, options)))
 
     def __repr__(self) -> str:
         return f"TcVectorStore({self._where!r}, database={self._database!r})"

@@ -93,6 +93,7 @@ class VersionsEngine:
             if info is None:
                 await self._server.create(name, dimensions, fingerprint)
                 info = existing(await self._server.info(name), name)
+            _check_layout(info)
             await self._server.complete(name)
             if fingerprint and info.fingerprint is None:
                 await self._server.set_fingerprint(info, fingerprint)
@@ -221,12 +222,7 @@ class VersionsEngine:
         if known is not None and not fresh:
             return known
         info = existing(await self._server.info(name), name)
-        check_format(info)
-        if info.layout != LAYOUT:
-            raise StoreError(
-                f"collection {name!r} was written by another release (layout {info.layout}, this one reads {LAYOUT}); "
-                "ingest into a new collection, or copy it with the release that wrote it"
-            )
+        _check_layout(info)
         if known is None or known.info != info:
             known = self._collections[name] = _Collection(self._server.collection(info))
         return known
@@ -250,6 +246,16 @@ class _Collection:
             return 1.0
         lengths = [len(row.terms) for row in rows if row.terms]
         return await self.weights.rough_average() or sum(lengths) / max(len(lengths), 1) or 1.0
+
+
+def _check_layout(info: StoredInfo) -> None:
+    """Raises: StoreError: another release wrote it."""
+    check_format(info)
+    if info.layout != LAYOUT:
+        raise StoreError(
+            f"collection {info.name!r} was written by another release (layout {info.layout}, this one reads {LAYOUT}); "
+            "ingest into a new collection, or copy it with the release that wrote it"
+        )
 
 
 async def _next(batches: AsyncIterator[T]) -> T | None:

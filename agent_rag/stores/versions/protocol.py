@@ -139,7 +139,11 @@ class Head:
     def over(self, before: Head | None) -> Head:
         """This head as a new one that follows `before`."""
         history = () if before is None else (before.revision, *before.history)[:_HISTORY]
-        return replace(self, revision=uuid.uuid4().hex[:16], history=history, written_at=time.time())
+        return replace(self, revision=uuid.uuid4().hex[:16], history=history)
+
+    def now(self) -> Head:
+        """This head as it is written at this moment."""
+        return replace(self, written_at=time.time())
 
     def body(self) -> str:
         """Everything as JSON text, for engines to keep."""
@@ -216,7 +220,11 @@ class NearestTo:
 
 @dataclass(frozen=True)
 class Matching:
-    """Rows by BM25 above 0: all that score at least as much as the best one at `limit`."""
+    """Rows by BM25 above 0: all that score at least as much as the best one at `limit`.
+
+    On a server that embeds texts (`StoredInfo.embedding`) its similarity to `text` stands for BM25, and `weights` are
+    empty.
+    """
 
     weights: Mapping[Any, float]
     """Term -> idf times its weight in the query; above 0."""
@@ -225,6 +233,7 @@ class Matching:
     average_length: float
     limit: int
     metadata_filter: FilterLike | None
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -297,7 +306,10 @@ class Primitives(Protocol):
         """Number of rows that have each term."""
 
     async def totals(self) -> tuple[Totals, Totals]:
-        """Over heads, and over rows."""
+        """Over heads, and over rows.
+
+        A server that adds nothing up counts rows: where there are as many as heads say, these are all of them.
+        """
 
     async def tally(self, metadata_filter: FilterLike | None, heads: Collection[str] | None = None) -> dict[str, int]:
         """Version -> number of its rows that match; of the documents with these heads."""

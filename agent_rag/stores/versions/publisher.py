@@ -173,6 +173,8 @@ class Publisher:
 
     async def _swap(self, puts: Sequence[Put]) -> set[str]:
         """Write the heads. Returns the ids of those that lost."""
+        # Readers take a head that is older than their search for one that was published before it.
+        puts = [Put(put.head.now(), put.before) for put in puts]
         doubtful = await self._primitives.put_heads(puts)
         if not doubtful:
             return set()

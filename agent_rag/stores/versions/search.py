@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ...documents import Chunk, ChunkKey, VectorSearchResult
+from ...documents import Chunk, ChunkKey, VectorSearchResult, storable_text
 from ...errors import StoreError
 from ...retrieval.analysis import FIELD_PREFIXES
 from ...retrieval.coverage import seen_share
@@ -47,8 +47,8 @@ class View:
         self._primitives = primitives
         self._vectors = [query_vector(primitives.info.name, primitives.info.dimensions, one) for one in request.vectors]
         self._lists: list[list[Scored]] = []
-        self._weighed: list[Weighed] = []
-        """Of each text that was not asked about yet."""
+        self._weighed: list[Weighed | None] = []
+        """Of each text that was not asked about yet; None where the server does not go by words."""
         self._rows: dict[ChunkKey, RowId] = {}
         self._texts: dict[RowId, str] = {}
         self._cosines: dict[tuple[int, RowId], float] = {}
@@ -67,6 +67,8 @@ class View:
                 return best(self._similarities(vector, keys or ()), limit)
             case Seen(words):
                 weighed = self._weighed.pop(0)
+                if weighed is None:
+                    return 1.0
                 return seen_share(self._primitives.terms(words), weighed.frequencies, weighed.indexed)
             case Get(keys):
                 return await self._chunks(keys)
@@ -76,13 +78,7 @@ class View:
         length = request.limit if request.rank is None else request.candidates
         questions: list[Question | None] = [NearestTo(one, length, request.metadata_filter) for one in self._vectors]
         for text in request.texts:
-            asked_for = request.weights(text)
-            terms = self._terms(asked_for)
-            beside = self._terms({token: 1.0 for token in asked_for if token.startswith(FIELD_PREFIXES)})
-            weighed = await weights.of(terms, beside) if terms else Weighed({}, 1.0, 0, {})
-            self._weighed.append(weighed)
-            matching = Matching(weighed.weights, terms, weighed.average, length, request.metadata_filter)
-            questions.append(matching if weighed.weights else None)
+            questions.append(await self._of_text(weights, request, text, length))
         asked = [question for question in questions if question is not None]
         settled = Settled(self._primitives, weights.unnamed)
         while True:
@@ -97,6 +93,19 @@ class View:
                 break
         self._lists = [best(self._scored(hits, settled.current), length) for hits in lists]
         self._texts = {hit.row: hit.chunk for hits in lists for hit in hits if hit.chunk is not None}
+
+    async def _of_text(self, weights: Weights, request: RetrieveRequest, text: str, length: int) -> Question | None:
+        """None: no chunk has a word of it."""
+        if self._primitives.info.embedding:
+            self._weighed.append(None)
+            return Matching({}, {}, 1.0, length, request.metadata_filter, storable_text(text))
+        asked_for = request.weights(text)
+        terms = self._terms(asked_for)
+        beside = self._terms({token: 1.0 for token in asked_for if token.startswith(FIELD_PREFIXES)})
+        weighed = await weights.of(terms, beside) if terms else Weighed({}, 1.0, 0, {})
+        self._weighed.append(weighed)
+        matching = Matching(weighed.weights, terms, weighed.average, length, request.metadata_filter)
+        return matching if weighed.weights else None
 
     def _terms(self, weights: Mapping[str, float]) -> dict[Any, float]:
         found: dict[Any, float] = {}

@@ -10,6 +10,8 @@ class StoredInfo(CollectionInfo):
 
     keyword: bool = True
     """Whether its words are indexed."""
+    embedding: str | None = None
+    """Model with which the server embeds texts; then it finds texts by that instead of by words."""
     layout: int = 1
     """How its documents lie there."""
 
