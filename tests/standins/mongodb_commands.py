@@ -1,451 +1,336 @@
-"""The commands of the MongoDB stand-in: each a function of (engine, call) that gives the reply or raises.
+"""The commands of the stand-in for MongoDB that `MongoDBStore` and its driver send, over storage in memory.
 
-Stands for: "Database Commands" of the MongoDB 8.0 manual. A field that a command does not have is refused
-with error 40415, a command that is not here with error 59. Fields that only tune the server (hint, maxTimeMS,
-comment, ...) are accepted.
-
-Does not do: authentication, `bulkWrite`, `explain`, `mapReduce`, change streams, views, users and roles,
-collations. `create` and `createIndexes` inside a transaction take effect at once.
+After "Database Commands" of the manual of MongoDB 8.0. A field that a command does not have is refused with 40415, a
+command that is not here with 59. A write of several documents lets other commands in between two of them.
 """
 
 from __future__ import annotations
 
-import uuid
+import random
+import threading
+import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Literal
 
 import bson
-from bson import Binary, Int64, ObjectId
+from bson import Int64
+from bson.raw_bson import RawBSONDocument
 
-from . import mongodb_catalog as catalog
-from .mongodb_aggregate import (
-    apply_pipeline_update,
-    expression_filter,
-    run_pipeline,
-    scope_of,
-)
-from .mongodb_engine import Call, Engine, check_collation, check_fields, take_batch
-from .mongodb_expressions import evaluate
 from .mongodb_query import (
     MAX_BSON_SIZE,
-    MISSING,
     Document,
     MongoError,
-    Predicate,
-    bson_type,
-    order_key,
+    Row,
+    bad_value,
+    compile_filter,
+    known,
     project,
-    sort_rows,
-    sort_value,
-    values_at,
+    run_stages,
 )
-from .mongodb_search import Key
-from .mongodb_storage import Namespace, duplicate_key
-from .mongodb_update import apply_update, is_replacement, upsert_seed
+from .mongodb_search import Change, SearchIndex, search_error
 
-MAX_WRITE_BATCH: Final = 100_000
-VERSION: Final = "8.0.4"
+Namespace = tuple[str, str]
+"""(database, collection)."""
 
-
-# --- reading -------------------------------------------------------------------------------------------
+_FIRST_BATCH = 101
 
 
-def _find(engine: Engine, call: Call) -> Document:
-    body, namespace = call.body, call.namespace()
-    variables = body.get("let", {})
-    query = body.get("filter", {})
-    keys = engine.matching(call, namespace, query, expression_filter(query, variables))
-    view = engine.storage.view(namespace, call.txn)
-    docs = [view[key] for key in keys]
-    docs = sort_rows(docs, body.get("sort") or {}, sort_value)
-    limit = abs(int(body.get("limit", 0)))
-    start = int(body.get("skip", 0))
-    docs = docs[start : start + limit if limit else None]
-    if body.get("projection"):
-        docs = [project(doc, body["projection"], lambda e, d: evaluate(e, scope_of(d, {}, variables))) for doc in docs]
-    single = bool(body.get("singleBatch")) or int(body.get("limit", 0)) < 0
-    return engine.cursor(namespace, docs, body.get("batchSize"), single=single)
+class Collection:
+    def __init__(self) -> None:
+        self.docs: dict[Any, Document] = {}
+        self.indexes: dict[str, SearchIndex] = {}
+        self.log: list[Change] = []
 
 
-def _aggregate(engine: Engine, call: Call) -> Document:
-    body = call.body
-    if not isinstance(body["aggregate"], str):
-        raise MongoError(73, "InvalidNamespace", "the stand-in aggregates over collections only, not {aggregate: 1}")
-    if not isinstance(body.get("cursor"), Mapping):
-        raise MongoError(
-            9,
-            "FailedToParse",
-            "The 'cursor' option is required, except for aggregate with the explain argument",
-        )
-    if not isinstance(body.get("pipeline"), list):
-        raise MongoError(14, "TypeMismatch", "'pipeline' option must be specified as an array")
-    rows = run_pipeline(engine.reader(call), body["aggregate"], body["pipeline"], body.get("let", {}))
-    return engine.cursor(call.namespace(), [doc for doc, _ in rows], body["cursor"].get("batchSize"))
-
-
-def _get_more(engine: Engine, call: Call) -> Document:
-    cursor_id = int(call.body["getMore"])
-    if cursor_id not in engine.cursors:
-        raise MongoError(43, "CursorNotFound", f"cursor id {cursor_id} not found")
-    namespace, docs = engine.cursors.pop(cursor_id)
-    batch, rest = take_batch(docs, int(call.body.get("batchSize") or 2**31))
-    if rest:
-        engine.cursors[cursor_id] = (namespace, rest)
-    next_id = Int64(cursor_id if rest else 0)
-    return {"cursor": {"nextBatch": batch, "id": next_id, "ns": ".".join(namespace)}, "ok": 1.0}
-
-
-def _kill_cursors(engine: Engine, call: Call) -> Document:
-    killed: list[Int64] = []
-    unknown: list[Int64] = []
-    for cursor_id in call.body["cursors"]:
-        (unknown if engine.cursors.pop(int(cursor_id), None) is None else killed).append(Int64(cursor_id))
-    return {
-        "cursorsKilled": killed,
-        "cursorsNotFound": unknown,
-        "cursorsAlive": [],
-        "cursorsUnknown": [],
-        "ok": 1.0,
-    }
-
-
-def _count(engine: Engine, call: Call) -> Document:
-    query = call.body.get("query", {})
-    count = len(engine.matching(call, call.namespace(), query, expression_filter(query, {})))
-    count = max(count - int(call.body.get("skip", 0)), 0)
-    limit = abs(int(call.body.get("limit", 0)))
-    return {"n": min(count, limit) if limit else count, "ok": 1.0}
-
-
-def _distinct(engine: Engine, call: Call) -> Document:
-    query, namespace = call.body.get("query", {}), call.namespace()
-    view = engine.storage.view(namespace, call.txn)
-    found: dict[Key, Any] = {}
-    for key in engine.matching(call, namespace, query, expression_filter(query, {})):
-        for value in values_at(view[key], call.body["key"].split(".")):
-            for single in value if isinstance(value, list) else [value]:
-                if single is not MISSING:
-                    found.setdefault(order_key(single), single)
-    return {"values": [found[key] for key in sorted(found)], "ok": 1.0}
-
-
-# --- writing -------------------------------------------------------------------------------------------
-
-
-def _insert(engine: Engine, call: Call) -> Document:
-    def insert(doc: Document) -> Document:
-        stored = doc if next(iter(doc), None) == "_id" else {"_id": doc.get("_id", ObjectId())} | doc
-        _check_id_type(stored["_id"])
-        _put_new(engine, call, call.namespace(), stored)
-        return {"n": 1}
-
-    return _write_batch(engine, call, call.body.get("documents"), insert)
-
-
-def _check_id_type(value: Any) -> None:
-    if bson_type(value) in (4, 11):
-        raise MongoError(53, "InvalidIdField", "The '_id' value cannot be of type array or regex")
-
-
-def _put_new(engine: Engine, call: Call, namespace: Namespace, doc: Document) -> None:
-    key = order_key(doc["_id"])
-    engine.storage.acquire(namespace, key, call.txn)
-    if key in engine.storage.view(namespace, call.txn):
-        index = engine.storage.ensure(namespace).indexes["_id_"]
-        raise duplicate_key(".".join(namespace), index, doc)
-    engine.storage.write(namespace, key, doc, call.txn)
-
-
-def _write_batch(engine: Engine, call: Call, statements: Any, write: Callable[[Document], Document]) -> Document:
-    """Run the statements of a write command and collect counts, upserts and write errors."""
-    if not isinstance(statements, list) or not 1 <= len(statements) <= MAX_WRITE_BATCH:
-        count = len(statements) if isinstance(statements, list) else 0
-        raise MongoError(
-            16,
-            "InvalidLength",
-            f"Write batch sizes must be between 1 and {MAX_WRITE_BATCH}. Got {count} operations.",
-        )
-    reply: Document = {"n": 0}
-    errors: list[Document] = []
-    for position, statement in enumerate(statements):
-        try:
-            result = write(statement)
-        except MongoError as error:
-            if call.txn is not None and error.labels:
-                raise
-            errors.append({"index": position, "code": error.code, "errmsg": error.message, **error.extra})
-            if call.body.get("ordered", True) or call.txn is not None:
-                break
-        else:
-            reply["n"] += result["n"]
-            if "nModified" in result:
-                reply["nModified"] = reply.get("nModified", 0) + result["nModified"]
-            if "upserted" in result:
-                reply.setdefault("upserted", []).append({"index": position, "_id": result["upserted"]})
-        engine.storage.let_others_in(call.txn)
-    if call.name == "update":
-        reply.setdefault("nModified", 0)
-    if errors:
-        reply["writeErrors"] = errors
-        if call.txn is not None:
-            engine.storage.abort(call.txn)
-    return reply | {"ok": 1.0}
-
-
-def _update(engine: Engine, call: Call) -> Document:
-    def update(statement: Document) -> Document:
-        check_fields(statement, {"q", "u", "c", "upsert", "multi", "hint", "collation", "sort"}, "update.updates")
-        check_collation(statement)
-        multi = bool(statement.get("multi"))
-        if multi and is_replacement(statement["u"]):
-            raise MongoError(9, "FailedToParse", "multi update is not supported for replacement-style update")
-        changes = _Changes(engine, call, call.namespace(), statement["q"], statement["u"], statement.get("c", {}))
-        return changes.run(multi=multi, upsert=bool(statement.get("upsert")), sort=statement.get("sort"))
-
-    return _write_batch(engine, call, call.body.get("updates"), update)
-
-
-class _Changes:
-    """One update statement, also that of findAndModify."""
+class Storage:
+    """All databases. Commands run one at a time, under `lock`."""
 
     def __init__(
-        self, engine: Engine, call: Call, namespace: Namespace, query: Any, update: Any, constants: Any
+        self,
+        *,
+        search_delay_s: float,
+        search_spread_s: float,
+        index_build_s: float,
+        building: Literal["empty", "error"],
     ) -> None:
-        self.engine, self.call, self.namespace = engine, call, namespace
-        self.query, self.update, self.variables = query, update, constants
-        self.matches = expression_filter(query, constants)
-        self.before: Document | None = None
-        self.after: Document | None = None
+        self.search_delay_s = search_delay_s
+        self.search_spread_s = search_spread_s
+        self.index_build_s = index_build_s
+        self.building = building
+        self.lock = threading.Lock()
+        self.collections: dict[Namespace, Collection] = {}
+        self.cursors: dict[int, tuple[str, list[Document]]] = {}
 
-    def run(self, *, multi: bool, upsert: bool, sort: Any = None) -> Document:
-        matched = modified = 0
-        for key in self._keys(sort):
-            changed = self._change(key)
-            if changed is None:
-                continue
-            matched, modified = matched + 1, modified + changed
-            if not multi:
+    def write(self, where: Namespace, key: Any, doc: Document | None) -> None:
+        """Put a document; None deletes it."""
+        if doc is not None and (size := len(bson.encode(doc))) > MAX_BSON_SIZE:
+            raise MongoError(10334, "BSONObjectTooLarge", f"BSONObj size: {size} is invalid.")
+        collection = self.collections.setdefault(where, Collection())
+        if doc is None:
+            del collection.docs[key]
+        else:
+            collection.docs[key] = doc
+        visible_at = time.monotonic() + self.search_delay_s
+        if collection.log:
+            visible_at = max(visible_at, collection.log[-1][0] + self.search_spread_s)
+        collection.log.append((visible_at, key, doc))
+
+    def matching(self, where: Namespace, query: Mapping[str, Any]) -> list[Any]:
+        """Ids of the documents that match."""
+        matches = compile_filter(query)
+        docs = self.collections[where].docs if where in self.collections else {}
+        wanted = query.get("_id")
+        if isinstance(wanted, Mapping) and list(wanted) == ["$in"]:
+            return [key for key in dict.fromkeys(wanted["$in"]) if key in docs and matches(docs[key])]
+        return [key for key, doc in list(docs.items()) if matches(doc)]
+
+    def docs_of(self, where: Namespace, query: Mapping[str, Any]) -> list[Document]:
+        return [self.collections[where].docs[key] for key in self.matching(where, query)]
+
+    def let_others_in(self) -> None:
+        self.lock.release()
+        time.sleep(0)
+        self.lock.acquire()
+
+
+def run_command(storage: Storage, name: str, body: Document) -> Document:
+    if name not in _COMMANDS:
+        raise MongoError(59, "CommandNotFound", f"no such command: '{name}'")
+    run, fields = _COMMANDS[name]
+    known(body, {name, *fields, *_GENERIC}, name)
+    return {**run(storage, body, (body["$db"], str(body[name]))), "ok": 1.0}
+
+
+# --- reading ---
+
+
+def _find(storage: Storage, body: Document, where: Namespace) -> Document:
+    docs = storage.docs_of(where, body.get("filter", {}))
+    for name, direction in reversed(list(body.get("sort", {}).items())):
+        docs.sort(key=lambda doc: doc[name], reverse=direction < 0)
+    if limit := body.get("limit"):
+        docs = docs[:limit]
+    if fields := body.get("projection"):
+        docs = [project(doc, fields) for doc in docs]
+    return _cursor(storage, where, docs, body.get("batchSize"))
+
+
+def _aggregate(storage: Storage, body: Document, where: Namespace) -> Document:
+    stages = list(body["pipeline"])
+    ((name, spec),) = stages[0].items()
+    if name in ("$vectorSearch", "$search", "$listSearchIndexes"):
+        rows = _first_stage(storage, where, name, spec)
+        stages = stages[1:]
+    else:
+        rows = [(doc, {}) for doc in storage.docs_of(where, {})]
+    docs = [doc for doc, _ in run_stages(rows, stages)]
+    return _cursor(storage, where, docs, body["cursor"].get("batchSize"))
+
+
+def _first_stage(storage: Storage, where: Namespace, stage: str, spec: Document) -> list[Row]:
+    collection = storage.collections.get(where, Collection())
+    if stage == "$listSearchIndexes":
+        return [(one.described(), {}) for one in collection.indexes.values() if spec.get("name") in (None, one.name)]
+    index = collection.indexes.get(spec["index"])
+    if index is None:
+        return []
+    if not index.queryable:
+        if storage.building == "error":
+            raise search_error(f"cannot query index {index.name} while in state INITIAL_SYNC")
+        return []
+    index.follow(collection.log)
+    score = "vectorSearchScore" if stage == "$vectorSearch" else "searchScore"
+    found = index.search(stage, spec)
+    return [(collection.docs[key], {score: value}) for key, value in found if key in collection.docs]
+
+
+def _cursor(storage: Storage, where: Namespace, docs: list[Document], size: int | None) -> Document:
+    batch, rest = _batch(docs, _FIRST_BATCH if size is None else size)
+    cursor_id = 0
+    if rest:
+        cursor_id = random.getrandbits(62) + 1
+        storage.cursors[cursor_id] = (".".join(where), rest)
+    return {"cursor": {"firstBatch": batch, "id": Int64(cursor_id), "ns": ".".join(where)}}
+
+
+def _get_more(storage: Storage, body: Document, _: Namespace) -> Document:
+    cursor_id = int(body["getMore"])
+    if cursor_id not in storage.cursors:
+        raise MongoError(43, "CursorNotFound", f"cursor id {cursor_id} not found")
+    name, docs = storage.cursors.pop(cursor_id)
+    batch, rest = _batch(docs, int(body.get("batchSize") or 2**31))
+    if rest:
+        storage.cursors[cursor_id] = (name, rest)
+    return {"cursor": {"nextBatch": batch, "id": Int64(cursor_id if rest else 0), "ns": name}}
+
+
+def _batch(docs: list[Document], size: int) -> tuple[list[RawBSONDocument], list[Document]]:
+    """As many documents as fit into a reply of 16 MB, at most `size`; and the rest."""
+    batch: list[RawBSONDocument] = []
+    room = MAX_BSON_SIZE
+    for place, doc in enumerate(docs):
+        raw = bson.encode(doc)
+        room -= len(raw)
+        if place == size or (batch and room < 0):
+            return batch, docs[place:]
+        batch.append(RawBSONDocument(raw))
+    return batch, []
+
+
+def _kill_cursors(storage: Storage, body: Document, _: Namespace) -> Document:
+    for cursor_id in body["cursors"]:
+        storage.cursors.pop(int(cursor_id), None)
+    return {"cursorsKilled": body["cursors"], "cursorsNotFound": [], "cursorsAlive": [], "cursorsUnknown": []}
+
+
+# --- writing ---
+
+
+def _each(storage: Storage, body: Document, name: str, write: Callable[[Document], Document]) -> Document:
+    """Run the statements of a write command and collect counts, upserts and errors."""
+    reply: Document = {"n": 0}
+    for place, statement in enumerate(body[name]):
+        try:
+            done = write(statement)
+        except MongoError as error:
+            reply.setdefault("writeErrors", []).append({"index": place, "code": error.code, "errmsg": error.message})
+            if body.get("ordered", True):
                 break
-            self.engine.storage.let_others_in(self.call.txn)
-        if matched or not upsert:
-            return {"n": matched, "nModified": modified}
-        return self._insert()
-
-    def _keys(self, sort: Any) -> list[Key]:
-        keys = self.engine.matching(self.call, self.namespace, self.query, self.matches)
-        if not sort:
-            return keys
-        view = self.engine.storage.view(self.namespace, self.call.txn)
-        return sort_rows(keys, sort, lambda key, path, descending: sort_value(view[key], path, descending))
-
-    def _change(self, key: Key) -> int | None:
-        """1 when the document changed, 0 when the update changes nothing, None when it does not match any
-        more.
-        """
-        storage = self.engine.storage
-        storage.acquire(self.namespace, key, self.call.txn)
-        doc = storage.view(self.namespace, self.call.txn).get(key)
-        if doc is None or not self.matches(doc):
-            return None
-        new = self._applied(doc, inserting=False)
-        self.before, self.after = doc, new
-        if bson.encode(new) == bson.encode(doc):
-            return 0
-        storage.write(self.namespace, key, new, self.call.txn)
-        return 1
-
-    def _applied(self, doc: Document, *, inserting: bool) -> Document:
-        if isinstance(self.update, list):
-            return apply_pipeline_update(doc, self.update, self.variables)
-        return apply_update(doc, self.update, inserting=inserting)
-
-    def _insert(self) -> Document:
-        new = self._applied(upsert_seed(self.query), inserting=True)
-        new = {"_id": new.get("_id", ObjectId())} | new
-        _check_id_type(new["_id"])
-        key = order_key(new["_id"])
-        self.engine.storage.acquire(self.namespace, key, self.call.txn)
-        held = self.engine.storage.view(self.namespace, self.call.txn).get(key)
-        if held is not None and self.matches(held):  # somebody was faster: update what is there now
-            return self.run(multi=False, upsert=False)
-        _put_new(self.engine, self.call, self.namespace, new)
-        self.after = new
-        return {"n": 1, "nModified": 0, "upserted": new["_id"]}
+            continue
+        reply |= {key: reply.get(key, 0) + done[key] for key in ("n", "nModified") if key in done}
+        if "upserted" in done:
+            reply.setdefault("upserted", []).append({"index": place, "_id": done["upserted"]})
+        storage.let_others_in()
+    return reply
 
 
-def _delete(engine: Engine, call: Call) -> Document:
+def _insert(storage: Storage, body: Document, where: Namespace) -> Document:
+    def insert(doc: Document) -> Document:
+        if storage.matching(where, {"_id": {"$in": [doc["_id"]]}}):
+            raise MongoError(11000, "DuplicateKey", f"E11000 duplicate key error collection: {'.'.join(where)}")
+        storage.write(where, doc["_id"], doc)
+        return {"n": 1}
+
+    return _each(storage, body, "documents", insert)
+
+
+def _update(storage: Storage, body: Document, where: Namespace) -> Document:
+    """One document: a replacement, `$set`, or `$setOnInsert` with an upsert."""
+
+    def update(statement: Document) -> Document:
+        known(statement, {"q", "u", "upsert", "multi"}, "update.updates")
+        query, change = statement["q"], statement["u"]
+        operators = [name for name in change if name.startswith("$")]
+        if statement.get("multi") or (operators and operators not in (["$set"], ["$setOnInsert"])):
+            raise bad_value(f"update of many, or by {operators}")
+        for key in storage.matching(where, query)[:1]:
+            old = storage.collections[where].docs[key]
+            new = {**old, **change.get("$set", {})} if operators else {"_id": key, **change}
+            if new != old:
+                storage.write(where, key, new)
+            return {"n": 1, "nModified": int(new != old)}
+        if not statement.get("upsert"):
+            return {"n": 0, "nModified": 0}
+        made = {**query, **change["$setOnInsert"]}
+        storage.write(where, made["_id"], made)
+        return {"n": 1, "nModified": 0, "upserted": made["_id"]}
+
+    return _each(storage, body, "updates", update)
+
+
+def _delete(storage: Storage, body: Document, where: Namespace) -> Document:
     def delete(statement: Document) -> Document:
-        check_fields(statement, {"q", "limit", "hint", "collation"}, "delete.deletes")
-        check_collation(statement)
-        if statement.get("limit") not in (0, 1):
-            raise MongoError(9, "FailedToParse", "The limit field in delete objects must be 0 or 1.")
-        namespace, matches = call.namespace(), expression_filter(statement["q"], call.body.get("let", {}))
-        count = 0
-        for key in engine.matching(call, namespace, statement["q"], matches):
-            if not _delete_one(engine, call, namespace, key, matches):
-                continue
-            count += 1
-            if statement["limit"] == 1:
-                break
-            engine.storage.let_others_in(call.txn)
+        known(statement, {"q", "limit"}, "delete.deletes")
+        matches, count = compile_filter(statement["q"]), 0
+        for key in storage.matching(where, statement["q"]):
+            doc = storage.collections[where].docs.get(key)
+            if doc is not None and matches(doc):
+                storage.write(where, key, None)
+                count += 1
+            storage.let_others_in()
         return {"n": count}
 
-    return _write_batch(engine, call, call.body.get("deletes"), delete)
+    return _each(storage, body, "deletes", delete)
 
 
-def _delete_one(engine: Engine, call: Call, namespace: Namespace, key: Key, matches: Predicate) -> Document | None:
-    engine.storage.acquire(namespace, key, call.txn)
-    doc = engine.storage.view(namespace, call.txn).get(key)
-    if doc is None or not matches(doc):
-        return None
-    engine.storage.write(namespace, key, None, call.txn)
-    return doc
+# --- collections and indexes ---
 
 
-def _find_and_modify(engine: Engine, call: Call) -> Document:
-    body, namespace = call.body, call.namespace()
-    if bool(body.get("remove")) == ("update" in body):
-        raise MongoError(9, "FailedToParse", "Either an update or remove=true must be specified")
-    changes = _Changes(engine, call, namespace, body.get("query", {}), body.get("update"), body.get("let", {}))
-    value: Document | None = None
-    if body.get("remove"):
-        for key in changes._keys(body.get("sort")):
-            value = _delete_one(engine, call, namespace, key, changes.matches)
-            if value is not None:
-                break
-        outcome: Document = {"n": int(value is not None)}
-    else:
-        result = changes.run(multi=False, upsert=bool(body.get("upsert")), sort=body.get("sort"))
-        value = changes.after if body.get("new") else changes.before
-        outcome = {"n": result["n"], "updatedExisting": bool(result["n"]) and "upserted" not in result}
-        if "upserted" in result:
-            outcome["upserted"] = result["upserted"]
-    if value is not None and body.get("fields"):
-        value = project(value, body["fields"], lambda e, d: evaluate(e, scope_of(d, {}, {})))
-    return {"lastErrorObject": outcome, "value": value, "ok": 1.0}
+def _create(storage: Storage, body: Document, where: Namespace) -> Document:
+    name = where[1]
+    if "$" in name or name.startswith((".", "system.")) or len(".".join(where).encode()) > 255:
+        raise MongoError(73, "InvalidNamespace", f"Invalid collection name: '{'.'.join(where)}'")
+    storage.collections.setdefault(where, Collection())
+    return {}
 
 
-# --- the server itself ---------------------------------------------------------------------------------
+def _drop(storage: Storage, body: Document, where: Namespace) -> Document:
+    storage.collections.pop(where, None)
+    return {}
 
 
-def _ping(_engine: Engine, _call: Call) -> Document:
-    return {"ok": 1.0}
+def _list_collections(storage: Storage, body: Document, where: Namespace) -> Document:
+    matches = compile_filter(body.get("filter") or {})
+    entries = [{"name": name, "type": "collection"} for database, name in storage.collections if database == where[0]]
+    return _cursor(storage, (where[0], "$cmd.listCollections"), list(filter(matches, entries)), None)
 
 
-def _build_info(_engine: Engine, _call: Call) -> Document:
-    return {
-        "version": VERSION,
-        "versionArray": [*map(int, VERSION.split(".")), 0],
-        "gitVersion": "standin",
-        "modules": [],
-        "maxBsonObjectSize": MAX_BSON_SIZE,
-        "ok": 1.0,
-    }
+def _create_indexes(storage: Storage, body: Document, where: Namespace) -> Document:
+    for spec in body["indexes"]:
+        known(spec, {"key", "name"}, "createIndexes.indexes")
+    return {"numIndexesBefore": 1, "numIndexesAfter": 1 + len(body["indexes"])}
 
 
-def _start_session(_engine: Engine, _call: Call) -> Document:
-    return {"id": {"id": Binary(uuid.uuid4().bytes, 4)}, "timeoutMinutes": 30, "ok": 1.0}
+def _create_search_indexes(storage: Storage, body: Document, where: Namespace) -> Document:
+    collection = _existing(storage, where)
+    for spec in body["indexes"]:
+        if spec["name"] in collection.indexes:
+            raise MongoError(68, "IndexAlreadyExists", "Duplicate Index")
+        index = collection.indexes[spec["name"]] = SearchIndex(spec, collection.docs, storage.index_build_s)
+        index.skip(collection.log)
+    return {"indexesCreated": [{"id": spec["name"], "name": spec["name"]} for spec in body["indexes"]]}
 
 
-def _sasl_start(_engine: Engine, _call: Call) -> Document:
-    raise MongoError(18, "AuthenticationFailed", "the stand-in has no users: connect without credentials")
+def _drop_search_index(storage: Storage, body: Document, where: Namespace) -> Document:
+    if _existing(storage, where).indexes.pop(body["name"], None) is None:
+        raise MongoError(27, "IndexNotFound", f"search index not found: {body['name']}")
+    return {}
 
 
-# --- dispatch ------------------------------------------------------------------------------------------
+def _existing(storage: Storage, where: Namespace) -> Collection:
+    if where not in storage.collections:
+        raise MongoError(26, "NamespaceNotFound", f"Collection '{'.'.join(where)}' does not exist.")
+    return storage.collections[where]
 
-_GENERIC: Final = {
-    "$db",
-    "lsid",
-    "txnNumber",
-    "autocommit",
-    "startTransaction",
-    "$clusterTime",
-    "$readPreference",
-    "readConcern",
-    "writeConcern",
-    "maxTimeMS",
-    "comment",
-    "apiVersion",
-    "apiStrict",
-    "apiDeprecationErrors",
-}
-_QUERY: Final = {"hint", "collation", "let"}
-_WRITE: Final = {"ordered", "bypassDocumentValidation", "bypassEmptyTsReplacement", "let"}
-Handler = Callable[[Engine, Call], Document]
 
-COMMANDS: Final[dict[str, tuple[Handler, set[str]]]] = {
-    "ping": (_ping, set()),
+# --- the server itself ---
+
+
+def _nothing(storage: Storage, body: Document, where: Namespace) -> Document:
+    return {}
+
+
+def _build_info(storage: Storage, body: Document, where: Namespace) -> Document:
+    return {"version": "8.0.4", "versionArray": [8, 0, 4, 0], "maxBsonObjectSize": MAX_BSON_SIZE}
+
+
+_GENERIC = {"$db", "lsid", "txnNumber", "$clusterTime", "$readPreference", "readConcern", "writeConcern"}
+_COMMANDS: dict[str, tuple[Callable[[Storage, Document, Namespace], Document], set[str]]] = {
+    "ping": (_nothing, set()),
     "buildInfo": (_build_info, set()),
     "buildinfo": (_build_info, set()),
-    "startSession": (_start_session, set()),
-    "refreshSessions": (_ping, set()),
-    "saslStart": (_sasl_start, {"mechanism", "payload", "options", "autoAuthorize"}),
-    "find": (
-        _find,
-        _QUERY
-        | {
-            "filter",
-            "sort",
-            "projection",
-            "skip",
-            "limit",
-            "batchSize",
-            "singleBatch",
-            "noCursorTimeout",
-            "allowDiskUse",
-        },
-    ),
-    "aggregate": (_aggregate, _QUERY | {"pipeline", "cursor", "allowDiskUse", "bypassDocumentValidation"}),
+    "endSessions": (_nothing, set()),
+    "find": (_find, {"filter", "sort", "projection", "limit", "batchSize", "singleBatch"}),
+    "aggregate": (_aggregate, {"pipeline", "cursor"}),
     "getMore": (_get_more, {"collection", "batchSize"}),
     "killCursors": (_kill_cursors, {"cursors"}),
-    "count": (_count, _QUERY | {"query", "limit", "skip", "fields"}),
-    "distinct": (_distinct, _QUERY | {"key", "query"}),
-    "insert": (_insert, _WRITE | {"documents"}),
-    "update": (_update, _WRITE | {"updates"}),
-    "delete": (_delete, _WRITE | {"deletes"}),
-    "findAndModify": (
-        _find_and_modify,
-        _QUERY | {"query", "update", "remove", "new", "upsert", "fields", "sort", "bypassDocumentValidation"},
-    ),
-    "create": (catalog.create_collection, {"validator", "validationLevel", "validationAction"}),
-    "drop": (catalog.drop_collection, set()),
-    "dropDatabase": (catalog.drop_database, set()),
-    "listCollections": (catalog.list_collections, {"filter", "nameOnly", "authorizedCollections", "cursor"}),
-    "listDatabases": (catalog.list_databases, {"filter", "nameOnly", "authorizedDatabases"}),
-    "createIndexes": (catalog.create_indexes, {"indexes", "commitQuorum"}),
-    "listIndexes": (catalog.list_indexes, {"cursor"}),
-    "dropIndexes": (catalog.drop_indexes, {"index"}),
-    "createSearchIndexes": (catalog.create_search_indexes, {"indexes"}),
-    "listSearchIndexes": (catalog.list_search_indexes_command, {"name", "id"}),
-    "updateSearchIndex": (catalog.update_search_index, {"name", "id", "definition"}),
-    "dropSearchIndex": (catalog.drop_search_index, {"name", "id"}),
+    "insert": (_insert, {"documents", "ordered"}),
+    "update": (_update, {"updates", "ordered"}),
+    "delete": (_delete, {"deletes", "ordered"}),
+    "create": (_create, set()),
+    "drop": (_drop, set()),
+    "listCollections": (_list_collections, {"filter", "nameOnly", "cursor"}),
+    "createIndexes": (_create_indexes, {"indexes"}),
+    "createSearchIndexes": (_create_search_indexes, {"indexes"}),
+    "dropSearchIndex": (_drop_search_index, {"name"}),
 }
-IN_TRANSACTION: Final = {
-    "find",
-    "aggregate",
-    "getMore",
-    "killCursors",
-    "distinct",
-    "insert",
-    "update",
-    "delete",
-    "findAndModify",
-    "create",
-    "createIndexes",
-}
-
-
-def run_command(engine: Engine, call: Call) -> Document:
-    """Check the fields of a command and run it."""
-    if call.name not in COMMANDS:
-        raise MongoError(59, "CommandNotFound", f"no such command: '{call.name}'")
-    handler, fields = COMMANDS[call.name]
-    if call.txn is not None and call.name not in IN_TRANSACTION:
-        raise MongoError(
-            263,
-            "OperationNotSupportedInTransaction",
-            f"Cannot run '{call.name}' in a multi-document transaction.",
-        )
-    check_fields(call.body, {call.name} | fields | _GENERIC, call.name)
-    check_collation(call.body)
-    return handler(engine, call)

@@ -1,20 +1,8 @@
-"""A stand-in for a MongoDB server with search: the wire protocol over loopback, storage in memory.
+"""A stand-in for a MongoDB server with search: a small server that checks and answers what `MongoDBStore` sends.
 
-Stands for: one node of a MongoDB 8.0 replica set with the search process (mongot) beside it, as Atlas and the
-community edition with search run it; peer: the official `pymongo` >= 4.10. Follows "MongoDB Wire Protocol"
-(OP_MSG; OP_QUERY for the handshake) and the "Handshake", "Sessions", "Transactions" and "Retryable Writes"
-driver specifications.
-
-    with MongoDBServer() as uri:
-        client = AsyncMongoClient(uri)
-
-Limits are announced in `hello` and enforced: 16 MiB per document, 48,000,000 bytes per message (a larger
-message closes the connection, as the server does), 100,000 statements per write command.
-
-Does not do: TLS, authentication, compression, checksums of its own, streamed `hello`, exhaust cursors,
-sharding, failover, durability (data lives as long as the object: `stop()` and `start()` keep it). What single
-commands leave out stands in the modules `mongodb_commands`, `mongodb_catalog`, `mongodb_query`,
-`mongodb_update`, `mongodb_expressions`, `mongodb_aggregate`, `mongodb_search` and `mongodb_storage`.
+Stands for one node of a MongoDB 8.0 replica set with mongot beside it; peer: `pymongo` 4.10 or later. Follows "MongoDB
+Wire Protocol" (OP_MSG; OP_QUERY for the handshake) and the driver specifications "Handshake" and "Retryable Writes".
+What it has is in memory. `test_mongodb_standin.py` has published exchanges.
 """
 
 from __future__ import annotations
@@ -28,31 +16,18 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import bson
 from bson import ObjectId
 
-from .mongodb_commands import MAX_WRITE_BATCH, run_command
-from .mongodb_engine import Call, Engine
+from .mongodb_commands import Storage, run_command
 from .mongodb_query import MAX_BSON_SIZE, Document, MongoError
-from .mongodb_storage import Storage, Transaction, no_such_transaction
 
-MAX_MESSAGE_BYTES: Final = 48_000_000
-MAX_WIRE_VERSION: Final = 25  # MongoDB 8.0
+MAX_MESSAGE_BYTES = 48_000_000
 _OP_REPLY, _OP_QUERY, _OP_MSG = 1, 2004, 2013
 _CHECKSUM, _MORE_TO_COME = 1, 2
-_HANDSHAKE: Final = (
-    "hello",
-    "isMaster",
-    "ismaster",
-    "ping",
-    "buildInfo",
-    "buildinfo",
-    "endSessions",
-    "killCursors",
-)
+_HANDSHAKE = ("hello", "isMaster", "ismaster", "ping", "buildInfo", "buildinfo", "endSessions", "killCursors")
 
 Failure = MongoError | Literal["disconnect", "disconnect_after"]
 
@@ -62,9 +37,7 @@ class Request:
     """One command as it came in."""
 
     command: str
-    database: str
     body: Document
-    at: float
 
 
 class MongoDBServer:
@@ -74,13 +47,7 @@ class MongoDBServer:
         index_build_s: How long a new search index is PENDING, then BUILDING, and not queryable.
         building: What a search over such an index gives: "empty" no rows, "error" mongot's refusal to answer.
         search_delay_s: How long a write takes until search sees it.
-        search_spread_s: Time between two writes becoming visible to search; above 0, search sees half of a
-        transaction.
-        lock_wait_s: How long a write outside transactions waits for a document that a transaction holds.
-        transaction_lifetime_s: After this time without a statement a transaction loses its documents to
-        others.
-        hang: Accept connections and never answer. May be set and cleared while running.
-        port: 0 for any free one. A second `start` takes the port of the first.
+        search_spread_s: Time between two writes becoming visible to search.
     """
 
     def __init__(
@@ -90,59 +57,32 @@ class MongoDBServer:
         building: Literal["empty", "error"] = "empty",
         search_delay_s: float = 0.05,
         search_spread_s: float = 0.0,
-        lock_wait_s: float = 5.0,
-        transaction_lifetime_s: float = 60.0,
-        hang: bool = False,
-        port: int = 0,
     ) -> None:
-        self.hang = hang
-        self.port = port
+        self.hang = False
+        """Accept connections and never answer."""
         self.requests: deque[Request] = deque(maxlen=100_000)
         self.storage = Storage(
             search_delay_s=search_delay_s,
             search_spread_s=search_spread_s,
-            lock_wait_s=lock_wait_s,
-            lifetime_s=transaction_lifetime_s,
+            index_build_s=index_build_s,
+            building=building,
         )
-        self.engine = Engine(self.storage, building, index_build_s)
         self._failures: list[tuple[Failure, frozenset[str] | None]] = []
-        self._sessions: dict[bytes, Transaction] = {}
         self._retryable: dict[bytes, tuple[int, Document]] = {}
-        self._tcp: _TCPServer | None = None
-        self._connections = 0
-
-    # --- life ---
-
-    def start(self) -> str:
-        """Listen on 127.0.0.1 and return the connection string."""
-        self._tcp = _TCPServer(("127.0.0.1", self.port), _Connection)
+        self._tcp = _TCPServer(("127.0.0.1", 0), _Connection)
         self._tcp.owner = self
-        self.port = self._tcp.server_address[1]
+        self._host = f"127.0.0.1:{self._tcp.server_address[1]}"
+        self.uri = f"mongodb://{self._host}/?directConnection=true"
+
+    def __enter__(self) -> str:
         threading.Thread(target=self._tcp.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         return self.uri
 
-    @property
-    def uri(self) -> str:
-        return f"mongodb://127.0.0.1:{self.port}/?directConnection=true"
-
-    def stop(self) -> None:
-        """Stop listening and cut every connection; the data stays."""
-        if self._tcp is None:
-            return
+    def __exit__(self, *_: object) -> None:
+        """Stop listening and cut every connection."""
         self._tcp.shutdown()
         self._tcp.cut_connections()
         self._tcp.server_close()
-        self._tcp = None
-
-    def __enter__(self) -> str:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    # --- control by tests ---
 
     def fail_next(self, n: int, error: Failure, *, commands: Sequence[str] | None = None) -> None:
         """Make the next n commands fail, all but the handshake, or only the named ones.
@@ -153,11 +93,6 @@ class MongoDBServer:
         """
         self._failures.extend([(error, frozenset(commands) if commands else None)] * n)
 
-    def fail_index(self, database: str, collection: str, name: str) -> None:
-        """Put a search index into the state FAILED."""
-        with self.storage.lock:
-            self.storage.collections[(database, collection)].search_indexes[name].failed = True
-
     def _failure_for(self, command: str) -> Failure | None:
         if command in _HANDSHAKE:
             return None
@@ -167,12 +102,10 @@ class MongoDBServer:
                 return error
         return None
 
-    # --- answering ---
-
     def answer(self, body: Document) -> Document | None:
         """The reply to a command document; None to cut the connection."""
         name = next(iter(body))
-        self.requests.append(Request(name, body.get("$db", ""), body, time.monotonic()))
+        self.requests.append(Request(name, body))
         failure = self._failure_for(name)
         if failure == "disconnect":
             return None
@@ -190,90 +123,35 @@ class MongoDBServer:
     def _run(self, name: str, body: Document) -> Document:
         if name in ("hello", "isMaster", "ismaster"):
             return self._hello(name)
-        session = bytes(body["lsid"]["id"]) if "lsid" in body else b""
-        if name == "endSessions":
-            for entry in body["endSessions"]:
-                self._end_session(bytes(entry["id"]))
-            return {"ok": 1.0}
-        if name in ("commitTransaction", "abortTransaction"):
-            return self._end_transaction(name, session, int(body["txnNumber"]))
-        call = Call(body.get("$db", ""), name, body)
-        if body.get("autocommit") is False:
-            return self._run_in_transaction(call, session)
-        if "txnNumber" in body:
-            return self._run_once(call, session, int(body["txnNumber"]))
-        return run_command(self.engine, call)
+        if "txnNumber" not in body:
+            return run_command(self.storage, name, body)
+        session, number = bytes(body["lsid"]["id"]), int(body["txnNumber"])
+        if self._retryable.get(session, (-1, {}))[0] != number:  # a repetition gets the reply of the first run
+            self._retryable[session] = (number, run_command(self.storage, name, body))
+        return self._retryable[session][1]
 
     def _hello(self, name: str) -> Document:
-        self._connections += 1
-        me = f"127.0.0.1:{self.port}"
         return {
             "helloOk": True,
             "isWritablePrimary" if name == "hello" else "ismaster": True,
             "secondary": False,
             "setName": "rs0",
             "setVersion": 1,
-            "hosts": [me],
-            "primary": me,
-            "me": me,
+            "hosts": [self._host],
+            "primary": self._host,
+            "me": self._host,
             "electionId": ObjectId("7fffffff0000000000000001"),
             "maxBsonObjectSize": MAX_BSON_SIZE,
             "maxMessageSizeBytes": MAX_MESSAGE_BYTES,
-            "maxWriteBatchSize": MAX_WRITE_BATCH,
+            "maxWriteBatchSize": 100_000,
             "localTime": datetime.now(UTC),
             "logicalSessionTimeoutMinutes": 30,
-            "connectionId": self._connections,
+            "connectionId": 1,
             "minWireVersion": 0,
-            "maxWireVersion": MAX_WIRE_VERSION,
+            "maxWireVersion": 25,
             "readOnly": False,
             "ok": 1.0,
         }
-
-    # --- sessions and transactions ---
-
-    def _run_once(self, call: Call, session: bytes, number: int) -> Document:
-        """A retryable write: a repetition gets the reply of the first run."""
-        done = self._retryable.get(session)
-        if done is not None and done[0] == number:
-            return done[1]
-        reply = run_command(self.engine, call)
-        self._retryable[session] = (number, reply)
-        return reply
-
-    def _run_in_transaction(self, call: Call, session: bytes) -> Document:
-        number = int(call.body["txnNumber"])
-        held = self._sessions.get(session)
-        if call.body.get("startTransaction"):
-            if held is not None and held.state == "open":
-                self.storage.abort(held)
-            held = self._sessions[session] = self.storage.begin(number)
-        if held is None or held.number != number or held.state != "open":
-            raise no_such_transaction(number)
-        held.last_used = time.monotonic()
-        call.txn = held
-        try:
-            return run_command(self.engine, call)
-        except MongoError:
-            self.storage.abort(held)
-            raise
-
-    def _end_transaction(self, name: str, session: bytes, number: int) -> Document:
-        held = self._sessions.get(session)
-        committing = name == "commitTransaction"
-        if held is None or held.number != number or held.state == "aborted":
-            raise no_such_transaction(number)
-        if held.state == "committed":
-            if not committing:
-                raise MongoError(256, "TransactionCommitted", "Transaction has been committed")
-            return {"ok": 1.0}
-        (self.storage.commit if committing else self.storage.abort)(held)
-        return {"ok": 1.0}
-
-    def _end_session(self, session: bytes) -> None:
-        held = self._sessions.pop(session, None)
-        if held is not None and held.state == "open":
-            self.storage.abort(held)
-        self._retryable.pop(session, None)
 
 
 class _TCPServer(socketserver.ThreadingTCPServer):
@@ -392,4 +270,4 @@ def decode_sections(payload: bytes) -> Document:
     return {**body, **sequences}
 
 
-__all__ = ["Failure", "MongoDBServer", "MongoError", "Request"]
+__all__ = ["MongoDBServer", "MongoError"]
