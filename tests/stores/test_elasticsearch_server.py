@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from elasticsearch._async.client.indices import IndicesClient
 
 from agent_rag import errors
 from agent_rag.filters import F
@@ -22,6 +23,7 @@ from agent_rag.testing.store_contract.core import StoreCore
 from agent_rag.testing.store_contract.keyword import StoreKeyword
 from agent_rag.testing.store_contract.replace import StoreReplace
 
+from .exchanging import assert_the_model_is_exchanged
 from .servers import Server, elasticsearch
 
 EAST = [1.0, 0.0, 0.0, 0.0]
@@ -43,6 +45,7 @@ def nodes() -> Iterator[list[Server]]:
 class ElasticsearchContract(StoreContract):
     """The whole contract."""
 
+    can_exchange = True
     persistent = True
     shared = True
     has_unavailable = True
@@ -139,6 +142,54 @@ async def test_any_collection_name_works(alone: Server, name: str) -> None:
 
         assert name in await store.list_collections()
         assert await store.count(name) == 1
+
+
+@pytest.mark.parametrize("name", ["Handbook 2", "x" * 200])
+async def test_another_model_takes_over_the_name(alone: Server, name: str) -> None:
+    """`reindex_model` switches at once, also where the name of an index is not that of its collection."""
+    async with ElasticsearchStore(alone.url, index_prefix=f"p{uuid.uuid4().hex[:8]}-") as store:
+        await assert_the_model_is_exchanged(store, name)
+
+
+@pytest.mark.parametrize("requests", range(1, 6))
+async def test_an_exchange_that_died_changes_nothing(
+    alone: Server, monkeypatch: pytest.MonkeyPatch, requests: int
+) -> None:
+    """Before its second request, or a later one: names, sizes and documents are as they were, and the next exchange
+    goes through."""
+    prefix = f"p{uuid.uuid4().hex[:8]}-"
+    left = requests
+
+    def counted(original: Any) -> Any:
+        async def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise RuntimeError("died")
+            return await original(*arguments, **options)
+
+        return call
+
+    async with ElasticsearchStore(alone.url, index_prefix=prefix) as store:
+        for name, size in (("a", 2), ("b", 4)):
+            await store.open_collection(name, size)
+            await store.insert(name, [record(name, vector=[1.0] * size)])
+        with monkeypatch.context() as patch:
+            for method in ("put_mapping", "update_aliases"):
+                patch.setattr(IndicesClient, method, counted(getattr(IndicesClient, method)))
+            patch.setattr(ElasticsearchServer, "_write_over", counted(ElasticsearchServer._write_over))
+            with pytest.raises(RuntimeError):
+                await store.exchange_collections("a", "b")
+
+        async with ElasticsearchStore(alone.url, index_prefix=prefix) as other:
+            assert await other.list_collections() == ["a", "b"]
+            infos = [await other.collection_info(name) for name in ("a", "b")]
+            assert [(info.name, info.dimensions) for info in infos if info] == [("a", 2), ("b", 4)]
+            for name in ("a", "b"):
+                assert [one.document_id for one in await other.list_documents(name)] == [name]
+        await store.exchange_collections("a", "b")
+
+        assert [one.document_id for one in await store.list_documents("a")] == ["b"]
 
 
 async def test_metadata_keys_do_not_grow_the_mapping(alone: Server) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from ...errors import ConfigurationError
-from ..versions.engine import VersionsEngine, VersionsStore
+from ..versions.engine import ExchangingEngine, VersionsStore
 from .client import ElasticsearchOptions
 from .server import ElasticsearchServer
 
@@ -35,6 +35,9 @@ class ElasticsearchStore(VersionsStore):
 
     Raises: ConfigurationError: an option is out of range. MissingExtraError: elasticsearch is not installed.
     """
+
+    can_exchange = True
+    _engine: ExchangingEngine
 
     def __init__(
         self,
@@ -67,7 +70,10 @@ class ElasticsearchStore(VersionsStore):
             client_kwargs=dict(client_kwargs or {}),
         )
         self._where = options.where
-        super().__init__(VersionsEngine(ElasticsearchServer(self, options)))
+        super().__init__(ExchangingEngine(ElasticsearchServer(self, options)))
 
     def __repr__(self) -> str:
         return f"ElasticsearchStore({self._where!r})"
+
+    async def exchange_collections(self, first: str, second: str) -> None:
+        await self._engine.exchange(first, second)

@@ -111,6 +111,8 @@ class VersionsEngine:
             found = await self._run(name, self._server.info(name))
         except CollectionNotFoundError:
             return None
+        if (known := self._collections.get(name)) is not None and known.info != found:
+            del self._collections[name]  # what is read next is read of this one
         return None if found is None else found.public()
 
     async def names(self) -> list[str]:
@@ -226,6 +228,31 @@ class VersionsEngine:
         if known is None or known.info != info:
             known = self._collections[name] = _Collection(self._server.collection(info))
         return known
+
+
+class ExchangingServer(Server, Protocol):
+    """A server that gives collections other names."""
+
+    async def exchange(self, first: str, second: str) -> None:
+        """Give each of two collections the other's name at one moment; a crash before it changes nothing that is seen.
+
+        Raises: CollectionNotFoundError: one of them is not there.
+        """
+
+
+class ExchangingEngine(VersionsEngine):
+    """Collections on a server that gives them other names."""
+
+    _server: ExchangingServer
+
+    def __init__(self, server: ExchangingServer) -> None:
+        super().__init__(server)
+
+    async def exchange(self, first: str, second: str) -> None:
+        """Give each of two collections the other's name; a write that is going on is in the one where it began."""
+        await self._run(first, self._server.exchange(first, second))
+        for name in (first, second):
+            self._collections.pop(name, None)
 
 
 class _Collection:

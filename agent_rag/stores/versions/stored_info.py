@@ -14,6 +14,9 @@ class StoredInfo(CollectionInfo):
     """Model with which the server embeds texts; then it finds texts by that instead of by words."""
     layout: int = 1
     """How its documents lie there."""
+    place: str = ""
+    """Where it lies, once it has been given another name than the one it was made with; then only an alias says which
+    name it has."""
 
     def public(self) -> CollectionInfo:
         return CollectionInfo.model_validate(self.model_dump(include=set(CollectionInfo.model_fields)))

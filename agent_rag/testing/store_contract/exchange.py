@@ -82,6 +82,28 @@ class StoreExchange(StoreFixtures):
         assert (await store.count(collection), await store.count(second)) == (0, 1)
 
     @when("can_exchange")
+    async def test_a_name_that_is_free_again_can_be_used(self, store: NativeStoreBase, collection: str) -> None:
+        """Whoever was made with it is somebody else's now."""
+        second = await self.pair(store, collection)
+        await store.exchange_collections(collection, second)
+        before = set(await store.list_collections())
+
+        for size in (3, 4):
+            await store.delete_collection(collection)
+            assert set(await store.list_collections()) == before - {collection}
+            await store.open_collection(collection, size)
+            assert set(await store.list_collections()) == before
+            assert await store.count(collection) == 0
+
+        await store.replace(collection, [document("new")], [one("new words", LONG, "new")])
+        await self.settle(store, collection)
+        await store.exchange_collections(second, collection)
+        assert [item.document_id for item in await store.list_documents(second)] == ["new"]
+        assert [item.chunk.text for item in await store.list_chunks(collection, "doc")] == ["former words"]
+        await store.delete_collection(second)
+        assert [hit.chunk.text for hit in await store.search(collection, list(SHORT))] == ["former words"]
+
+    @when("can_exchange")
     async def test_an_exchange_with_nobody_changes_nothing(self, store: NativeStoreBase, collection: str) -> None:
         """The collection that is not there is named."""
         await self.pair(store, collection)
