@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._util.extras import needs
+from ..answers import CheckedAnswer
 from ..chat import HINT_NAME, ChatMessage, Role, data_url
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel
+from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel, check_in, checked_with
 from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
 from .core.result import ToolResult
@@ -52,12 +53,15 @@ class RAGMiddleware(Adapter, _framework.ContextProvider):  # type: ignore[misc, 
         context.extend_middleware(self.source_id, [_ToolStep(tools, run), _ModelStep(self, run)])
 
     async def after_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
-        """Put the citations beside the answer."""
+        """Put the citations and the check beside the answer."""
         run = context.metadata.get(_RUN_KEY)
         messages = context.response.messages if context.response is not None else []
-        if run is not None and run.turn is not None and messages and run.turn.citations:
-            places = [citation.place() for citation in run.turn.citations]
-            messages[-1].additional_properties = {**(messages[-1].additional_properties or {}), CITATIONS_KEY: places}
+        if run is None or run.turn is None or not messages:
+            return
+        beside = await checked_with([self.rag], messages[-1].text, run.turn)
+        if run.turn.citations:
+            beside[CITATIONS_KEY] = [citation.place() for citation in run.turn.citations]
+        messages[-1].additional_properties = {**(messages[-1].additional_properties or {}), **beside}
 
     def start(self, session: Any, messages: Sequence[Any]) -> Turn:
         """The turn of a run in `session`, from what its first model call is sent."""
@@ -143,6 +147,11 @@ def citations(response: Any) -> list[Citation]:
     return collected(*(slot for message in response.messages for slot in _slots(message)))
 
 
+def checked(response: Any) -> CheckedAnswer | None:
+    """The check of a run's response, with ``check_answer=True``."""
+    return check_in(message.additional_properties for message in response.messages)
+
+
 def _slots(message: Any) -> Iterator[Any]:
     yield (message.additional_properties or {}).get(CITATIONS_KEY) or ()
     for content in message.contents:
@@ -226,4 +235,4 @@ def _is_hint(message: Any) -> bool:
     return bool(message.author_name == HINT_NAME)
 
 
-__all__ = ["ChatModel", "RAGMiddleware", "citations"]
+__all__ = ["ChatModel", "RAGMiddleware", "checked", "citations"]

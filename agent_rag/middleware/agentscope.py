@@ -8,9 +8,10 @@ from fnmatch import fnmatch
 from typing import Any
 
 from .._util.extras import needs
+from ..answers import CheckedAnswer
 from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock, URLSource
-from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel
+from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel, check_in, checked_with
 from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
 from .core.tool import KnowledgeTool
@@ -80,7 +81,7 @@ class RAGMiddleware(Adapter, _middleware.MiddlewareBase):  # type: ignore[misc, 
                     self._turn(agent.state, agent, _asks(input_kwargs.get("inputs")))
                 ended = ended or isinstance(event, _events.ReplyEndEvent)
                 if ended:
-                    self._cite(agent.state, event)
+                    await self._cite(agent.state, event)
                 yield event
             # A reply that waits for the user's approval goes on later, in the same turn.
             over = ended
@@ -140,11 +141,12 @@ class RAGMiddleware(Adapter, _middleware.MiddlewareBase):  # type: ignore[misc, 
         """The running turn, shared by all instances on the agent; after a restart, one made from the state."""
         return _turns.get_or_start(_key(state), lambda: self._begin(state, agent, asks))
 
-    def _cite(self, state: Any, event: Any) -> None:
-        """Put the citations into the reply, as it is stored and as it is given back."""
+    async def _cite(self, state: Any, event: Any) -> None:
+        """Put the citations and the check into the reply, as it is stored and as it is given back."""
         turn = self._turn(state)
         replies = [message for message in state.context[-1:] if _is_own(message, state.reply_id)]
         for message in [*replies, *([event] if isinstance(event, _messages.Msg) else [])]:
+            message.metadata.update(await checked_with([self.rag], _said(message), turn))
             if turn.citations:
                 message.metadata[CITATIONS_KEY] = [citation.place() for citation in turn.citations]
 
@@ -205,6 +207,19 @@ def citations(reply: Any) -> list[Citation]:
     """What each number in a reply (or another message) stands for."""
     results = [block.metadata or {} for block in reply.content if block.type == "tool_result"]
     return collected(*(result.get("citations") or () for result in results), reply.metadata.get(CITATIONS_KEY) or ())
+
+
+def checked(reply: Any) -> CheckedAnswer | None:
+    """The check of a reply, with ``check_answer=True``."""
+    return check_in([reply.metadata])
+
+
+def _said(message: Any) -> str:
+    """The text behind the last tool result of a reply."""
+    texts: list[str] = []
+    for block in message.content:
+        texts = [*texts, block.text] if block.type == "text" else [] if block.type == "tool_result" else texts
+    return "\n".join(texts)
 
 
 def _unchecked(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -307,4 +322,4 @@ def _block(block: ContentBlock) -> Any:
     return _messages.DataBlock(source=made, name=block.name)
 
 
-__all__ = ["ChatModel", "RAGMiddleware", "citations"]
+__all__ = ["ChatModel", "RAGMiddleware", "checked", "citations"]

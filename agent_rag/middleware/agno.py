@@ -10,11 +10,12 @@ from weakref import WeakKeyDictionary
 
 from .._util.extras import needs
 from .._util.sync import run_sync
+from ..answers import CheckedAnswer
 from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
 from .core import rag as core
-from .core.adapter import Adapter, derived, named_as, shown_now
+from .core.adapter import CHECK_KEY, Adapter, check_in, checked_with, derived, named_as, shown_now
 from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
 from .core.result import ToolResult
@@ -93,6 +94,8 @@ def attach(agent: Any, *middlewares: Any) -> Any:
             if rest:
                 references = [*references, _messages.MessageReferences(query=turn.text, references=rest)]
             run_output.references = [*(run_output.references or []), *references]
+        if turn is not None and turn.checked is not None:
+            run_output.metadata = {**(run_output.metadata or {}), CHECK_KEY: turn.checked.model_dump(mode="json")}
         _turns.end(run_context.run_id)
 
     agent.model = _hinting(agent.model, rags)
@@ -109,6 +112,11 @@ def citations(output: Any) -> list[Citation]:
     return collected(*(made.references or () for made in output.references or ()))
 
 
+def checked(output: Any) -> CheckedAnswer | None:
+    """The check of the answer in a ``RunOutput``, with ``check_answer=True``."""
+    return check_in([output.metadata])
+
+
 def _run_of(turn: Turn) -> _Run:
     return _runs.setdefault(turn, _Run())
 
@@ -123,22 +131,40 @@ def _hinting(model: Any, rags: Sequence[core.RAGMiddleware]) -> Any:
     class Hinting(kind):  # type: ignore[misc]
         def invoke(self, messages: list[Any], *args: Any, **options: Any) -> Any:
             messages, options = run_sync(_prepared(rags, messages, options))
-            return super().invoke(messages, *args, **options)
+            response = super().invoke(messages, *args, **options)
+            run_sync(_answered(rags, options, [response]))
+            return response
 
         async def ainvoke(self, messages: list[Any], *args: Any, **options: Any) -> Any:
             messages, options = await _prepared(rags, messages, options)
-            return await super().ainvoke(messages, *args, **options)
+            response = await super().ainvoke(messages, *args, **options)
+            await _answered(rags, options, [response])
+            return response
 
         def invoke_stream(self, messages: list[Any], *args: Any, **options: Any) -> Iterator[Any]:
             messages, options = run_sync(_prepared(rags, messages, options))
-            yield from super().invoke_stream(messages, *args, **options)
+            parts = []
+            for part in super().invoke_stream(messages, *args, **options):
+                parts.append(part)
+                yield part
+            run_sync(_answered(rags, options, parts))
 
         async def ainvoke_stream(self, messages: list[Any], *args: Any, **options: Any) -> AsyncIterator[Any]:
             messages, options = await _prepared(rags, messages, options)
+            parts = []
             async for part in super().ainvoke_stream(messages, *args, **options):
+                parts.append(part)
                 yield part
+            await _answered(rags, options, parts)
 
     return derived(model, named_as(Hinting, kind))
+
+
+async def _answered(rags: Sequence[core.RAGMiddleware], options: dict[str, Any], parts: Sequence[Any]) -> None:
+    """Check what the model said, unless it calls tools."""
+    turn = _turns.get(getattr(options.get("run_response"), "run_id", None))
+    if turn is not None and not any(part.tool_calls for part in parts):
+        await checked_with(rags, "".join(part.content for part in parts if isinstance(part.content, str)), turn)
 
 
 async def _prepared(
@@ -286,4 +312,4 @@ def _history(rags: Sequence[core.RAGMiddleware], session: Any) -> Iterator[ChatM
             yield ChatMessage(role=message.role, content=[TextBlock(text=message.get_content_string())], name=name)
 
 
-__all__ = ["CONTEXT_KEY", "RAGMiddleware", "attach", "citations"]
+__all__ = ["CONTEXT_KEY", "RAGMiddleware", "attach", "checked", "citations"]

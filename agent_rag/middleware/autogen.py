@@ -7,10 +7,11 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from typing import Any
 
 from .._util.extras import needs
+from ..answers import CheckedAnswer
 from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from .core import rag as core
-from .core.adapter import CITATIONS_KEY, Adapter
+from .core.adapter import CITATIONS_KEY, Adapter, checked_with
 from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
 from .core.result import ToolResult
@@ -67,6 +68,12 @@ def citations(result: Any) -> list[Citation]:
     return collected(*(slot.get(key) or () for key in ("citations", CITATIONS_KEY) for slot in slots))
 
 
+def checked(model_context: RAGContext) -> CheckedAnswer | None:
+    """The check of the last answer of an agent that has this `model_context`, with ``check_answer=True``. Not of a
+    summary of tool results, which no model says."""
+    return model_context.turn.checked if model_context.turn is not None else None
+
+
 class RAGContext(_contexts.ChatCompletionContext):  # type: ignore[misc]
     """A model context around another: the hints are in what it gives to the model, not in what it keeps."""
 
@@ -83,6 +90,8 @@ class RAGContext(_contexts.ChatCompletionContext):  # type: ignore[misc]
         if _is_user(message):
             self._new.append(message)
         await self._inner.add_message(message)
+        if isinstance(message, _models.AssistantMessage) and self.turn is not None:
+            await checked_with([one.rag for one in self._middlewares], message.content, self.turn)
 
     async def get_messages(self) -> list[Any]:
         messages = await self._inner.get_messages()
@@ -266,4 +275,4 @@ def _is_hint(message: Any) -> bool:
     return isinstance(message, _models.UserMessage) and message.source == HINT_NAME
 
 
-__all__ = ["RAGContext", "RAGMemory", "RAGMiddleware", "RAGWorkbench", "citations", "rag_options"]
+__all__ = ["RAGContext", "RAGMemory", "RAGMiddleware", "RAGWorkbench", "checked", "citations", "rag_options"]

@@ -14,12 +14,13 @@ import pydantic
 
 from .._util.extras import needs
 from .._util.sync import run_sync
+from ..answers import CheckedAnswer
 from ..chat import ChatMessage
 from ..content import ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
 from ._crewai_parts import parts
 from .core import rag as core
-from .core.adapter import Adapter, derived, named_as, shown_now
+from .core.adapter import Adapter, checked_with, derived, named_as, shown_now
 from .core.citation import Citation
 from .core.hint import Hint, with_hints
 from .core.tool import KnowledgeTool
@@ -128,6 +129,12 @@ def citations(task: Any) -> list[Citation]:
     return turn.citations if turn is not None else []
 
 
+def checked(task: Any) -> CheckedAnswer | None:
+    """The check of the answer of the last execution of a task, with ``check_answer=True``."""
+    turn = _turns.get(str(task.id))
+    return turn.checked if turn is not None else None
+
+
 # --- turns ---
 
 
@@ -160,28 +167,43 @@ def _turning(kind: Any, middlewares: Sequence[RAGMiddleware]) -> Any:
         finally:
             _running.reset(token)
 
+    async def ended(answer: Any) -> None:
+        run = _running.get()
+        if run is not None:
+            await checked_with([one.rag for one in middlewares], getattr(answer, "raw", answer), run.turn)
+
     class Turning(kind):  # type: ignore[misc]
         def execute_task(self, task: Any, *args: Any, **options: Any) -> Any:
             with turn_of(self, task, task.description):
-                return super().execute_task(task, *args, **options)
+                answer = super().execute_task(task, *args, **options)
+                run_sync(ended(answer))
+                return answer
 
         async def aexecute_task(self, task: Any, *args: Any, **options: Any) -> Any:
             with turn_of(self, task, task.description):
-                return await super().aexecute_task(task, *args, **options)
+                answer = await super().aexecute_task(task, *args, **options)
+                await ended(answer)
+                return answer
 
         def kickoff(self, messages: Any, *args: Any, **options: Any) -> Any:
             started = super().kickoff
             with turn_of(self, None, *_asked(messages)):
                 result = started(messages, *args, **options)
+                if not inspect.isawaitable(result):
+                    run_sync(ended(result))
             return self._awaited(messages, result) if inspect.isawaitable(result) else result
 
         async def akickoff(self, messages: Any, *args: Any, **options: Any) -> Any:
             with turn_of(self, None, *_asked(messages)):
-                return await super().akickoff(messages, *args, **options)
+                result = await super().akickoff(messages, *args, **options)
+                await ended(result)
+                return result
 
         async def _awaited(self, messages: Any, result: Any) -> Any:
             with turn_of(self, None, *_asked(messages)):
-                return await result
+                awaited = await result
+                await ended(awaited)
+                return awaited
 
     Turning._agent_rag = True
     return named_as(Turning, kind)
@@ -358,4 +380,4 @@ def _history(messages: Sequence[Any]) -> Iterator[ChatMessage]:
             yield ChatMessage(role=message["role"], content=[TextBlock(text=_text(message))])
 
 
-__all__ = ["HintShownEvent", "RAGMiddleware", "SearchTool", "attach", "citations"]
+__all__ = ["HintShownEvent", "RAGMiddleware", "SearchTool", "attach", "checked", "citations"]

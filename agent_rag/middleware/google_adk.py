@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._util.extras import needs
+from ..answers import CheckedAnswer
 from ..chat import ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel, KnowledgeBases, shown_now
+from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel, KnowledgeBases, check_in, checked_with, shown_now
 from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
 from .core.parameters import Parameters
@@ -165,7 +166,8 @@ class RAGMiddleware(Adapter, _plugins.BasePlugin):  # type: ignore[misc, name-de
         return {"result": result.text, **({"images": images} if images else {})}
 
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> None:
-        """Put the citations beside the tool's results: in place, since a returned event ends the chain of plugins."""
+        """Put the citations beside the tool's results and the answer, with its check: in place, since a returned event
+        ends the chain of plugins."""
         run = _runs.get(invocation_context.invocation_id)
         ids = [response.id for response in event.get_function_responses()]
         if run is None:
@@ -173,6 +175,8 @@ class RAGMiddleware(Adapter, _plugins.BasePlugin):  # type: ignore[misc, name-de
         made: dict[str, Any] = {}
         if shown := {key: run.results[key].structured() for key in ids if key in run.results}:
             made[METADATA_KEY] = shown
+        if event.is_final_response() and not event.partial:
+            made |= await checked_with([self.rag], _text(event.content), run.turn)
         if event.is_final_response() and not event.partial and run.turn.citations:
             made[CITATIONS_KEY] = [citation.place() for citation in run.turn.citations]
         if made:
@@ -234,6 +238,11 @@ def citations(events: Any) -> list[Citation]:
     return collected(*results, *(slot.get(CITATIONS_KEY) or () for slot in slots))
 
 
+def checked(events: Any) -> CheckedAnswer | None:
+    """The check of the last answer in the events of a run, or of a session, with ``check_answer=True``."""
+    return check_in(event.custom_metadata for event in events)
+
+
 def _user_id(invocation_context: Any) -> Any:
     return invocation_context.user_id
 
@@ -265,4 +274,4 @@ def _is_users(content: Any) -> bool:
     return content.role == "user" and not responses and not isinstance(content, _HintContent)
 
 
-__all__ = ["METADATA_KEY", "ChatModel", "RAGMiddleware", "citations"]
+__all__ = ["METADATA_KEY", "ChatModel", "RAGMiddleware", "checked", "citations"]

@@ -8,10 +8,11 @@ from typing import Any
 
 from .._util.extras import needs
 from .._util.sync import run_sync
+from ..answers import CheckedAnswer
 from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
-from .core.adapter import Adapter, plain_text, shown_now
+from .core.adapter import Adapter, check_in, checked_with, plain_text, shown_now
 from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
 from .core.tool import KnowledgeTool
@@ -55,7 +56,7 @@ def attach(agent: Any, *middlewares: Any) -> Any:
     """
     wrapped = [RAGMiddleware.of(one) for one in middlewares]
     own = [_tool(tool, wrapped) for middleware in wrapped for tool in middleware.rag.tools]
-    show, hide = RAGHook(wrapped, own), HideHints()
+    show, hide = RAGHook(wrapped, own), HideHints(wrapped)
     hooks = {point: list(listed) for point, listed in (agent.hooks or {}).items()}
     # The hint is there while the model is asked: other hooks neither rewrite nor store it.
     hooks["before_llm"] = [*hooks.get("before_llm", []), show]
@@ -66,12 +67,19 @@ def attach(agent: Any, *middlewares: Any) -> Any:
     own_keys = type(agent)(chat_generator=agent.chat_generator).state_schema or {}
     schema = {key: kind for key, kind in (agent.state_schema or {}).items() if own_keys.get(key) != kind}
     settings["state_schema"] = {**schema, "citations": {"type": list}}
+    if any(one.rag.parameters.check_answer for one in wrapped):
+        settings["state_schema"]["answer_check"] = {"type": dict}
     return type(agent)(**{**settings, "tools": [*agent.tools, *own], "hooks": hooks})
 
 
 def citations(result: Mapping[str, Any]) -> list[Citation]:
     """What each number in a run's result stands for."""
     return collected(result.get("citations") or ())
+
+
+def checked(result: Mapping[str, Any]) -> CheckedAnswer | None:
+    """The check of the answer in a run's result, with ``check_answer=True``: its ``"answer_check"``."""
+    return check_in([result.get("answer_check")])
 
 
 class _Hook:
@@ -127,20 +135,26 @@ class RAGHook(_Hook):
 
 
 class HideHints(_Hook):
-    """Once the model has answered: hints leave the messages, but for those to keep, and what was shown is listed."""
+    """Once the model has answered: hints leave the messages, but for those to keep, what was shown is listed, and the
+    answer is checked."""
 
-    def run(self, state: Any) -> None:
+    def __init__(self, middlewares: Sequence[RAGMiddleware] = ()) -> None:
+        self._middlewares = middlewares
+
+    async def run_async(self, state: Any) -> None:
         run = (state.data.get("hook_context") or {}).get(_RUN_KEY)
         if isinstance(run, _Run):
+            last = state.data["messages"][-1]
+            if last.is_from("assistant") and not last.tool_calls:
+                beside = await checked_with([one.rag for one in self._middlewares], last.text, run.turn)
+                if beside:
+                    state.set("answer_check", beside)
             shown = [citation.model_dump(mode="json") for citation in run.turn.citations]
             state.set("citations", shown, handler_override=_state_utils.replace_values)
         messages = state.data["messages"]
         kept = [message for message in messages if not _is_hint(message) or message.meta.get("persist")]
         if len(kept) < len(messages):
             _replace(state, kept)
-
-    async def run_async(self, state: Any) -> None:
-        self.run(state)
 
 
 def _replace(state: Any, messages: list[Any]) -> None:
@@ -248,4 +262,4 @@ def _said(result: Any) -> str:
     return "\n".join(getattr(part, "text", None) or (part if isinstance(part, str) else "") for part in parts)
 
 
-__all__ = ["CONTEXT_KEY", "HideHints", "RAGHook", "RAGMiddleware", "attach", "citations"]
+__all__ = ["CONTEXT_KEY", "HideHints", "RAGHook", "RAGMiddleware", "attach", "checked", "citations"]

@@ -9,9 +9,10 @@ from typing import Annotated, Any, NotRequired
 
 from .._util.extras import needs
 from .._util.sync import run_sync
+from ..answers import CheckedAnswer
 from ..chat import HINT_NAME, ChatMessage, Role
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .core.adapter import CITATIONS_KEY, Adapter, plain_text
+from .core.adapter import CITATIONS_KEY, Adapter, check_in, checked_with, plain_text
 from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
 from .core.result import ToolResult
@@ -88,10 +89,25 @@ class RAGMiddleware(Adapter, _types.AgentMiddleware):  # type: ignore[misc, name
     # --- each model call ---
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        return _cited(handler(run_sync(self._prepared(request))), self._turn(request.state, request.runtime))
+        response, turn = handler(run_sync(self._prepared(request))), self._turn(request.state, request.runtime)
+        return run_sync(self._ended(response, turn))
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        return _cited(await handler(await self._prepared(request)), self._turn(request.state, request.runtime))
+        response, turn = await handler(await self._prepared(request)), self._turn(request.state, request.runtime)
+        return await self._ended(response, turn)
+
+    async def _ended(self, response: Any, turn: Turn) -> Any:
+        """The response; an answer with its check and the citations of its turn in metadata, which no provider gets."""
+        if hasattr(response, "model_response"):
+            return replace(response, model_response=await self._ended(response.model_response, turn))
+        if hasattr(response, "result"):
+            return replace(response, result=[await self._ended(message, turn) for message in response.result])
+        if response.type != "ai" or response.tool_calls:
+            return response
+        beside = await checked_with([self.rag], str(response.text), turn)
+        if turn.citations:
+            beside[CITATIONS_KEY] = [citation.place() for citation in turn.citations]
+        return response.model_copy(update={"response_metadata": {**response.response_metadata, **beside}})
 
     async def _prepared(self, request: Any) -> Any:
         """The request with the hint in its messages, and with the tools as the stores' fields make them."""
@@ -172,23 +188,17 @@ def citations(result: Any) -> list[Citation]:
     return collected(*(_slot(message) for message in messages))
 
 
+def checked(result: Any) -> CheckedAnswer | None:
+    """The check of the last answer in a result, with ``check_answer=True``."""
+    messages = result["messages"] if isinstance(result, Mapping) else result
+    return check_in(message.response_metadata for message in messages)
+
+
 def _slot(message: Any) -> Sequence[Any]:
     slot = message.response_metadata.get(CITATIONS_KEY)
     if message.type == "tool" and isinstance(message.artifact, Mapping):
         slot = message.artifact.get("citations")
     return slot or ()
-
-
-def _cited(response: Any, turn: Turn) -> Any:
-    """The response; an answer with the citations of its turn, in metadata that no provider is sent."""
-    if hasattr(response, "model_response"):
-        return replace(response, model_response=_cited(response.model_response, turn))
-    if hasattr(response, "result"):
-        return replace(response, result=[_cited(message, turn) for message in response.result])
-    if response.type != "ai" or response.tool_calls or not turn.citations:
-        return response
-    places = [citation.place() for citation in turn.citations]
-    return response.model_copy(update={"response_metadata": {**response.response_metadata, CITATIONS_KEY: places}})
 
 
 def _content_and_artifact(result: ToolResult) -> tuple[Any, dict[str, Any]]:
@@ -272,4 +282,4 @@ def _thread_id() -> str | None:
     return None if thread is None else str(thread)
 
 
-__all__ = ["RAGMiddleware", "RAGState", "citations"]
+__all__ = ["RAGMiddleware", "RAGState", "checked", "citations"]

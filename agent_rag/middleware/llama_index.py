@@ -9,9 +9,10 @@ from typing import Any
 
 from .._util.extras import needs
 from .._util.sync import run_sync
+from ..answers import CheckedAnswer
 from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .core.adapter import Adapter, derived, named_as, shown_now
+from .core.adapter import Adapter, checked_with, derived, named_as, shown_now
 from .core.citation import Citation
 from .core.events import HintEvent
 from .core.hint import Hint, with_hints
@@ -86,7 +87,9 @@ def attach(agent: Any, *middlewares: Any) -> Any:
             messages = await _hinted(wrapped, ctx, llm_input, memory)
             output = await super().take_step(ctx, messages, tools, memory)
             if not output.tool_calls:
-                _remember(output.response, (await ctx.store.get(_TURN_KEY)).turn)
+                turn = (await ctx.store.get(_TURN_KEY)).turn
+                await checked_with([one.rag for one in wrapped], output.response.content, turn)
+                _remember(output.response, turn)
             return output
 
     made = derived(agent, named_as(RAGAgent, kind))
@@ -99,6 +102,12 @@ def citations(output: Any) -> list[Citation]:
     """What each number in the output of a run stands for, from this process's memory of the run."""
     turn = _answers.get(id(output.response))
     return turn.citations if turn is not None else []
+
+
+def checked(output: Any) -> CheckedAnswer | None:
+    """The check of the answer of a run, with ``check_answer=True``, from this process's memory of the run."""
+    turn = _answers.get(id(output.response))
+    return turn.checked if turn is not None else None
 
 
 def _remember(answer: Any, turn: Turn) -> None:
@@ -250,4 +259,4 @@ def _neutral(message: Any, is_hint: bool) -> ChatMessage:
     return ChatMessage(role=message.role.value, content=[TextBlock(text=message.content or "")], name=name)
 
 
-__all__ = ["CONTEXT_KEY", "KnowledgeFunctionTool", "RAGHintEvent", "RAGMiddleware", "attach", "citations"]
+__all__ = ["CONTEXT_KEY", "KnowledgeFunctionTool", "RAGHintEvent", "RAGMiddleware", "attach", "checked", "citations"]

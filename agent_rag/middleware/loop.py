@@ -62,11 +62,13 @@ class AgentRun(BaseModel):
     steps: int = 0
     """Calls of the model."""
     stopped: Literal["answer", "max_steps"] = "answer"
+    checked: CheckedAnswer | None = None
+    """`cited`, where a middleware has the option ``check_answer``, which also tells its `on_event`."""
 
     @property
     def cited(self) -> CheckedAnswer:
         """`text`, sentence by sentence: what the passages that it cites say, and numbers that nobody showed."""
-        return check_answer(self.text, self.citations)
+        return self.checked or check_answer(self.text, self.citations)
 
 
 def _middlewares(given: object) -> list[RAGMiddleware]:
@@ -124,6 +126,8 @@ async def run_agent(
     run = AgentRun(text="", messages=history, hints=hints)
     with turn.active():
         await _loop(run, model, by_name, turn, max_steps, tool_timeout_s)
+    for one in middlewares:
+        run.checked = await one.check_turn(run.text, turn) or run.checked
     if run.messages[-1].role == "assistant":
         run.messages[-1].artifact = Shown(citations=tuple(turn.citations))
     run.citations = collected(*(_citations_of(message) for message in run.messages), turn.citations)

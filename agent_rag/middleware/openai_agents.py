@@ -13,9 +13,10 @@ from functools import cached_property
 from typing import Any
 
 from .._util.extras import needs
+from ..answers import CheckedAnswer
 from ..chat import HINT_NAME, ChatMessage, Role
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .core.adapter import Adapter, FrameworkChatModel, plain_text, shown_now
+from .core.adapter import Adapter, FrameworkChatModel, checked_with, plain_text, shown_now
 from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
 from .core.rag import is_known_hint
@@ -118,6 +119,13 @@ def citations(result: Any) -> list[Citation]:
     return collected(*(turn.citations for turn in turns))
 
 
+def checked(result: Any) -> CheckedAnswer | None:
+    """The check of a run's answer, with ``check_answer=True``, from this process's memory of the run. Of agents that
+    `attach` made: a ``RunConfig`` does not see the answer."""
+    turns = _runs.get(id(result.context_wrapper.usage), {}).values()
+    return next((turn.checked for turn in reversed(turns) if turn.checked is not None), None)
+
+
 @dataclass
 class AttachedAgent(_agents.Agent):  # type: ignore[misc, name-defined]
     """An agent with retrieval: in ``Runner.run``, in handoffs and as a tool. `run`, `run_sync` and `run_streamed` are
@@ -185,8 +193,10 @@ class _Hooks(_agents.AgentHooks):  # type: ignore[misc, name-defined]
     async def on_start(self, *arguments: Any, **options: Any) -> None:
         await self._base.on_start(*arguments, **options)
 
-    async def on_end(self, *arguments: Any, **options: Any) -> None:
-        await self._base.on_end(*arguments, **options)
+    async def on_end(self, context: Any, agent: Any, output: Any) -> None:
+        for turn in list(_turns_of(context.usage).values())[-1:]:
+            await checked_with([one.rag for one in self.turns.middlewares], output, turn)
+        await self._base.on_end(context, agent, output)
 
     async def on_handoff(self, *arguments: Any, **options: Any) -> None:
         await self._base.on_handoff(*arguments, **options)
@@ -423,4 +433,4 @@ async def _awaited(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-__all__ = ["AttachedAgent", "ChatModel", "RAGMiddleware", "attach", "citations", "run_config"]
+__all__ = ["AttachedAgent", "ChatModel", "RAGMiddleware", "attach", "checked", "citations", "run_config"]

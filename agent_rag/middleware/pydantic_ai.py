@@ -11,9 +11,10 @@ from weakref import WeakValueDictionary
 from pydantic_core import SchemaValidator, core_schema
 
 from .._util.extras import needs
+from ..answers import CheckedAnswer
 from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel, plain_text, shown_now
+from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel, check_in, checked_with, plain_text, shown_now
 from .core.citation import Citation, collected
 from .core.events import HintEvent
 from .core.hint import Hint, with_hints
@@ -115,12 +116,14 @@ class RAGMiddleware(Adapter, _capabilities.AbstractCapability):  # type: ignore[
         return replace(request_context, messages=messages)
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
-        """The answer with the citations of its turn in its metadata."""
+        """The answer with the citations of its turn and its check in its metadata."""
         turn = self._current(ctx, request_context.messages).turn
-        if response.tool_calls or not turn.citations:
+        if response.tool_calls:
             return response
-        places = [citation.place() for citation in turn.citations]
-        return replace(response, metadata={**(response.metadata or {}), CITATIONS_KEY: places})
+        beside = await checked_with([self.rag], response.text, turn)
+        if turn.citations:
+            beside[CITATIONS_KEY] = [citation.place() for citation in turn.citations]
+        return replace(response, metadata={**(response.metadata or {}), **beside}) if beside else response
 
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         """Every tool: one may run a subagent, whose numbers go on with ours."""
@@ -231,6 +234,12 @@ def citations(result: Any) -> list[Citation]:
     return collected(*(slot for message in messages for slot in _slots(message)))
 
 
+def checked(result: Any) -> CheckedAnswer | None:
+    """The check of the last answer in a run's result (or in its messages), with ``check_answer=True``."""
+    messages = result if isinstance(result, Sequence) else result.all_messages()
+    return check_in(message.metadata for message in messages)
+
+
 def _slots(message: Any) -> Iterator[Any]:
     yield (message.metadata or {}).get(CITATIONS_KEY, ())
     for part in message.parts:
@@ -306,4 +315,4 @@ def _blocks(content: Any) -> list[ContentBlock]:
     return blocks
 
 
-__all__ = ["ChatModel", "RAGHintEvent", "RAGMiddleware", "citations"]
+__all__ = ["ChatModel", "RAGHintEvent", "RAGMiddleware", "checked", "citations"]

@@ -14,11 +14,12 @@ from PIL import Image
 
 from .._util.extras import needs
 from .._util.sync import run_sync
+from ..answers import CheckedAnswer
 from ..chat import HINT_NAME, ChatMessage
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
 from ..errors import ConfigurationError
 from .core import rag as core
-from .core.adapter import Adapter, derived, shown_now
+from .core.adapter import Adapter, checked_with, derived, shown_now
 from .core.citation import Citation
 from .core.hint import Hint, with_hints
 from .core.result import ToolResult
@@ -28,6 +29,7 @@ from .core.turn import Turn
 _memory: Any = needs("smolagents", "smolagents.memory", purpose="agent_rag.middleware.smolagents")
 _models: Any = needs("smolagents", "smolagents.models")
 _tools: Any = needs("smolagents", "smolagents.tools")
+_utils: Any = needs("smolagents", "smolagents.utils")
 
 # What smolagents appends to the task for `additional_args`: values, not words of the user.
 _ARGUMENTS = "\nYou have been provided with these additional arguments,"
@@ -61,6 +63,7 @@ def attach(agent: Any, *middlewares: Any) -> Any:
     for tool in (tool for rag in attached.rags for tool in rag.tools):
         agent.tools[tool.name] = attached.tools[tool.name] = SearchTool(tool, attached)
     agent.step_callbacks.register(_memory.ActionStep, attached.show_images)
+    agent.step_callbacks.register(_memory.ActionStep, attached.check)
     return agent
 
 
@@ -68,6 +71,12 @@ def citations(agent: Any) -> list[Citation]:
     """Everything shown to the model in the agent's last run, by number."""
     attached = _attached.get(agent)
     return attached.run().turn.citations if attached is not None else []
+
+
+def checked(agent: Any) -> CheckedAnswer | None:
+    """The check of the answer of the agent's last run, with ``check_answer=True``."""
+    attached = _attached.get(agent)
+    return attached.run().turn.checked if attached is not None else None
 
 
 class CitedText(str):
@@ -174,6 +183,18 @@ class _Attached:
         images, run.images = run.images, []
         if images:
             step.observations_images = [*(step.observations_images or []), *images]
+
+    def check(self, step: Any, agent: Any = None) -> None:
+        """After the last step."""
+        if step.is_final_answer or isinstance(step.error, _utils.AgentMaxStepsError):
+            run_sync(checked_with(self.rags, _answer_of(step), self.run().turn))
+
+
+def _answer_of(step: Any) -> Any:
+    """What the last step says: an output of code, or what is given to the tool ``final_answer``."""
+    given = [call.arguments for call in step.tool_calls or [] if call.name == "final_answer"]
+    said = given[-1].get("answer") if given and isinstance(given[-1], dict) else None
+    return step.action_output if step.action_output is not None else said
 
 
 # --- each model call ---
@@ -307,4 +328,4 @@ def _text(message: Any) -> str:
     return content if isinstance(content, str) else "\n".join(part["text"] for part in content if "text" in part)
 
 
-__all__ = ["CitedText", "HintStep", "RAGMiddleware", "SearchTool", "attach", "citations"]
+__all__ = ["CitedText", "HintStep", "RAGMiddleware", "SearchTool", "attach", "checked", "citations"]

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._util.extras import needs
+from ..answers import CheckedAnswer
 from ..chat import HINT_NAME, ChatMessage, image_note
 from ..content import Base64Source, ContentBlock, DataBlock, TextBlock
-from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel
+from .core.adapter import CITATIONS_KEY, Adapter, FrameworkChatModel, check_in, checked_with
 from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
 from .core.tool import KnowledgeTool
@@ -117,6 +118,9 @@ class RAGMiddleware(Adapter, _plugins.Plugin):  # type: ignore[misc, name-define
             fresh = {tool.name: _spec(tool) for tool in self.rag.tools}
             context = context.replace(tool_specs=[fresh.get(spec["name"], spec) for spec in context.tool_specs])
         async for event in next_fn(context):
+            if run is not None and "stop" in event and event["stop"][0] != "tool_use":
+                answer = "\n".join(part["text"] for part in event["stop"][1]["content"] if "text" in part)
+                context.invocation_state["request_state"].update(await checked_with([self.rag], answer, run.turn))
             yield event
 
     async def _execute_tool(
@@ -144,6 +148,11 @@ class _Run:
 def citations(result: Any) -> list[Citation]:
     """What each number in an ``AgentResult`` stands for."""
     return collected((result.state or {}).get(CITATIONS_KEY) or ())
+
+
+def checked(result: Any) -> CheckedAnswer | None:
+    """The check of the answer in an ``AgentResult``, with ``check_answer=True``."""
+    return check_in([result.state])
 
 
 def _key(agent: Any) -> str:
@@ -246,4 +255,4 @@ def _is_ask(message: Any) -> bool:
     return bool(message["role"] == "user" and not any("toolResult" in block for block in message["content"]))
 
 
-__all__ = ["ChatModel", "RAGMiddleware", "citations"]
+__all__ = ["ChatModel", "RAGMiddleware", "checked", "citations"]

@@ -33,7 +33,7 @@ from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, ContentBlock, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware
 from agent_rag.middleware.agent_framework import RAGMiddleware as AgentFrameworkRAG
-from agent_rag.middleware.agent_framework import citations
+from agent_rag.middleware.agent_framework import checked, citations
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.adapter_contract.base import tool_text
@@ -125,7 +125,7 @@ def outcome_of(response: Any, events: Sequence[dict[str, Any]] = ()) -> Outcome:
     results = [one for message in response.messages for one in message.contents if one.type == "function_result"]
     items = [item for result in results for item in (result.items or [])[:1]]
     slots = [one for item in items for one in (item.additional_properties or {}).get("citations", ())]
-    return Outcome(response.messages[-1].text, slots, citations(response), list(events))
+    return Outcome(response.messages[-1].text, slots, citations(response), list(events), checked(response))
 
 
 class TestAgentFramework(AdapterContract):

@@ -33,7 +33,7 @@ from agent_rag.chat import ChatMessage, ToolCall, ToolSpec
 from agent_rag.content import Base64Source, ContentBlock, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware, TurnRegistry
 from agent_rag.middleware.agentscope import RAGMiddleware as AgentScopeRAG
-from agent_rag.middleware.agentscope import _turns
+from agent_rag.middleware.agentscope import _turns, checked
 from agent_rag.middleware.agentscope import citations as cited_in
 from agent_rag.testing import AdapterContract, FactBase, HashEmbedding, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
@@ -138,7 +138,9 @@ class TestAgentScope(AdapterContract):
     async def run(self, agent: Service, text: str, *, session: str = "s", context: Any = None) -> Outcome:
         CALLERS[session] = context
         message = await (await agent.agent(session)).reply(UserMsg("user", text))
-        return Outcome(message.get_text_content(), citations_of(agent.states[session]), cited_in(message))
+        return Outcome(
+            message.get_text_content(), citations_of(agent.states[session]), cited_in(message), [], checked(message)
+        )
 
     async def stored(self, agent: Service, session: str = "s") -> str:
         return agent.states[session].model_dump_json()
@@ -149,7 +151,13 @@ class TestAgentScope(AdapterContract):
         stream = made.reply_stream(UserMsg("user", text), yield_final_msg=True)
         parts = [part async for part in stream]
         events = [part.metadata for part in parts if isinstance(part, HintBlockEvent) and "Knowledge" in part.source]
-        return Outcome(parts[-1].get_text_content(), citations_of(agent.states[session]), cited_in(parts[-1]), events)
+        return Outcome(
+            parts[-1].get_text_content(),
+            citations_of(agent.states[session]),
+            cited_in(parts[-1]),
+            events,
+            checked(parts[-1]),
+        )
 
 
 async def reply(service: Service, *inputs: Any, **options: Any) -> str:

@@ -34,7 +34,7 @@ from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.errors import ConfigurationError
 from agent_rag.middleware import RAGMiddleware
-from agent_rag.middleware.agno import CONTEXT_KEY, attach, citations
+from agent_rag.middleware.agno import CONTEXT_KEY, attach, checked, citations
 from agent_rag.middleware.agno import RAGMiddleware as AgnoRAG
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
@@ -101,7 +101,7 @@ def outcome_of(output: Any) -> Outcome:
     if output.status == RunStatus.error:
         raise RuntimeError(output.content)
     slots = [one for made in output.references or [] for one in made.references]
-    return Outcome(text=output.content or "", citations=slots, cited=citations(output))
+    return Outcome(text=output.content or "", citations=slots, cited=citations(output), checked=checked(output))
 
 
 class TestAgno(AdapterContract):

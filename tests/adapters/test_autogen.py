@@ -42,7 +42,7 @@ from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware
 from agent_rag.middleware.autogen import RAGMiddleware as AutoGenRAG
-from agent_rag.middleware.autogen import citations, rag_options
+from agent_rag.middleware.autogen import checked, citations, rag_options
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.chat import call, spoken
@@ -149,13 +149,14 @@ def agent_of(model: ScriptedChatModel, *middlewares: RAGMiddleware, name: str = 
     return AssistantAgent(name, ScriptedClient(model), max_tool_iterations=10, **keep, **made)
 
 
-def outcome_of(result: TaskResult) -> Outcome:
+def outcome_of(result: TaskResult, agent: AssistantAgent) -> Outcome:
     found = [item.metadata for one in result.messages if isinstance(one, MemoryQueryEvent) for item in one.content]
     return Outcome(
         text=result.messages[-1].content,
         citations=[citation for about in found if "tool" in about for citation in about["citations"]],
         events=[about for about in found if "tool" not in about],
         cited=citations(result),
+        checked=checked(agent._model_context),
     )
 
 
@@ -178,14 +179,14 @@ class TestAutoGen(AdapterContract):
 
     async def run(self, agent: Any, text: str, *, session: str = "s", context: Any = None) -> Outcome:
         agent.context = context
-        return outcome_of(await agent.agent.run(task=text))
+        return outcome_of(await agent.agent.run(task=text), agent.agent)
 
     async def stored(self, agent: Any, session: str = "s") -> str:
         return json.dumps(await agent.agent.save_state())
 
     async def stream(self, agent: Any, text: str, *, session: str = "s") -> Outcome:
         parts = [part async for part in agent.agent.run_stream(task=text)]
-        return outcome_of(parts[-1])
+        return outcome_of(parts[-1], agent.agent)
 
 
 class TestStreamedAutoGen(TestAutoGen):
@@ -201,7 +202,7 @@ class TestStreamedAutoGen(TestAutoGen):
     async def stream(self, agent: Any, text: str, *, session: str = "s") -> Outcome:
         """Each answer comes in its chunks, before the message that holds it."""
         parts = [part async for part in agent.agent.run_stream(task=text)]
-        outcome = outcome_of(parts[-1])
+        outcome = outcome_of(parts[-1], agent.agent)
         chunks = [part.content for part in parts[:-2] if isinstance(part, ModelClientStreamingChunkEvent)]
         assert chunks == chunks_of(outcome.text)
         return outcome

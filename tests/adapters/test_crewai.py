@@ -39,7 +39,7 @@ from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.errors import ConfigurationError
 from agent_rag.middleware import RAGMiddleware
-from agent_rag.middleware.crewai import HintShownEvent, attach, citations
+from agent_rag.middleware.crewai import HintShownEvent, attach, checked, citations
 from agent_rag.middleware.crewai import RAGMiddleware as CrewAIRAG
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
@@ -154,7 +154,7 @@ class TestCrewAI(AdapterContract):
         agent.context = context
         crew = crew_of(agent.agent)
         output = await asyncio.to_thread(crew.kickoff, inputs={"ask": text})
-        return Outcome(text=output.raw, cited=citations(crew.tasks[0]))
+        return Outcome(text=output.raw, cited=citations(crew.tasks[0]), checked=checked(crew.tasks[0]))
 
     async def stored(self, agent: Any, session: str = "s") -> str:
         raise NotImplementedError
@@ -176,7 +176,7 @@ class TestAsyncCrewAI(TestCrewAI):
         agent.context = context
         crew = crew_of(agent.agent)
         output = await crew.akickoff(inputs={"ask": text})
-        return Outcome(text=output.raw, cited=citations(crew.tasks[0]))
+        return Outcome(text=output.raw, cited=citations(crew.tasks[0]), checked=checked(crew.tasks[0]))
 
     async def stream(self, agent: Any, text: str, *, session: str = "s") -> Outcome:
         with hints_of_the_bus() as events:

@@ -34,7 +34,7 @@ from pydantic import ConfigDict
 from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware, google_adk
-from agent_rag.middleware.google_adk import METADATA_KEY, ChatModel, citations
+from agent_rag.middleware.google_adk import METADATA_KEY, ChatModel, checked, citations
 from agent_rag.middleware.google_adk import RAGMiddleware as GoogleADKRAG
 from agent_rag.retrieval.rerank_llm import LLMReranker
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
@@ -136,7 +136,7 @@ def text_of(event: Event) -> str:
 def outcome_of(events: Sequence[Event]) -> Outcome:
     shown = [(event.custom_metadata or {}).get(METADATA_KEY, {}) for event in events]
     slots = [one for results in shown for result in results.values() for one in result["citations"]]
-    return Outcome(text=text_of(events[-1]), citations=slots, cited=citations(events))
+    return Outcome(text=text_of(events[-1]), citations=slots, cited=citations(events), checked=checked(events))
 
 
 class TestGoogleADK(AdapterContract):

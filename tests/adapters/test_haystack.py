@@ -26,7 +26,7 @@ from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.errors import ConfigurationError
 from agent_rag.middleware import RAGMiddleware
-from agent_rag.middleware.haystack import CONTEXT_KEY, attach, citations
+from agent_rag.middleware.haystack import CONTEXT_KEY, attach, checked, citations
 from agent_rag.middleware.haystack import RAGMiddleware as HaystackRAG
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
@@ -117,7 +117,10 @@ class TestHaystack(AdapterContract):
         )
         agent.sessions[session] = result.pop("messages")
         return Outcome(
-            text=result["last_message"].text, citations=result.get("citations") or [], cited=citations(result)
+            text=result["last_message"].text,
+            citations=result.get("citations") or [],
+            cited=citations(result),
+            checked=checked(result),
         )
 
     async def ask(self, agent: Agent, **arguments: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware
 from agent_rag.middleware.langchain import RAGMiddleware as LangChainRAG
-from agent_rag.middleware.langchain import citations
+from agent_rag.middleware.langchain import checked, citations
 from agent_rag.retrieval.rerank_llm import LLMReranker
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
@@ -113,6 +113,7 @@ def outcome_of(messages: list[BaseMessage], events: Sequence[dict[str, Any]] = (
         citations=[citation for artifact in artifacts for citation in artifact["citations"]],
         events=list(events),
         cited=citations(messages),
+        checked=checked(messages),
     )
 
 

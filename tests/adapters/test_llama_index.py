@@ -26,7 +26,14 @@ from pydantic import ConfigDict
 from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware
-from agent_rag.middleware.llama_index import CONTEXT_KEY, KnowledgeFunctionTool, RAGHintEvent, attach, citations
+from agent_rag.middleware.llama_index import (
+    CONTEXT_KEY,
+    KnowledgeFunctionTool,
+    RAGHintEvent,
+    attach,
+    checked,
+    citations,
+)
 from agent_rag.middleware.llama_index import RAGMiddleware as LlamaIndexRAG
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
@@ -110,6 +117,7 @@ def outcome_of(output: Any, events: Sequence[Any] = ()) -> Outcome:
     return Outcome(
         text=output.response.content or "",
         cited=citations(output),
+        checked=checked(output),
         citations=[one for made in output.tool_calls for one in made.tool_output.raw_output["citations"]],
         events=[event.hint.model_dump(mode="json") for event in events if isinstance(event, RAGHintEvent)],
     )

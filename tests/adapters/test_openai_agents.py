@@ -44,7 +44,7 @@ from openai.types.responses import (
 from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware, openai_agents
-from agent_rag.middleware.openai_agents import AttachedAgent, ChatModel, attach, citations, run_config
+from agent_rag.middleware.openai_agents import AttachedAgent, ChatModel, attach, checked, citations, run_config
 from agent_rag.middleware.openai_agents import RAGMiddleware as OpenAIAgentsRAG
 from agent_rag.retrieval.rerank_llm import LLMReranker
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
@@ -149,7 +149,7 @@ def wrapped(*middlewares: RAGMiddleware, **options: Any) -> list[OpenAIAgentsRAG
 def outcome_of(result: Any) -> Outcome:
     outputs = [item for item in result.new_items if isinstance(item, ToolCallOutputItem)]
     slots = [citation for item in outputs for citation in (item.custom_data or {}).get("citations", [])]
-    return Outcome(text=result.final_output, citations=slots, cited=citations(result))
+    return Outcome(text=result.final_output, citations=slots, cited=citations(result), checked=checked(result))
 
 
 class TestOpenAIAgents(AdapterContract):
@@ -209,6 +209,7 @@ class TestSyncOpenAIAgents(TestOpenAIAgents):
 class TestSharedRunConfig(TestOpenAIAgents):
     """The same scenarios wired by hand, with one RunConfig for all runs."""
 
+    checks = False  # a RunConfig does not see the answer
     subagents = False  # nothing is around the agent's other tools
 
     def make_agent(

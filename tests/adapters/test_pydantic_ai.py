@@ -31,7 +31,7 @@ from pydantic_ai.usage import UsageLimits
 from agent_rag.chat import ChatMessage, ChatReply, ToolSpec
 from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware
-from agent_rag.middleware.pydantic_ai import ChatModel, RAGHintEvent, citations
+from agent_rag.middleware.pydantic_ai import ChatModel, RAGHintEvent, checked, citations
 from agent_rag.middleware.pydantic_ai import RAGMiddleware as PydanticAIRAG
 from agent_rag.retrieval.rerank_llm import LLMReranker
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
@@ -126,6 +126,7 @@ def outcome_of(text: str, messages: Sequence[ModelMessage], events: Sequence[Any
     return Outcome(
         text=text,
         cited=citations(cited),
+        checked=checked(cited),
         citations=[
             citation for part in tool_returns(messages) for citation in (part.metadata or {}).get("citations", ())
         ],

@@ -39,7 +39,7 @@ from agent_rag.content import Base64Source, DataBlock, TextBlock
 from agent_rag.errors import ConfigurationError
 from agent_rag.middleware import RAGMiddleware
 from agent_rag.middleware.smolagents import RAGMiddleware as SmolRAG
-from agent_rag.middleware.smolagents import attach, citations
+from agent_rag.middleware.smolagents import attach, checked, citations
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.chat import spoken
@@ -143,7 +143,12 @@ class TestSmolagents(AdapterContract):
         agent.context = context
         answer = await asyncio.to_thread(agent.agent.run, text, reset=False)
         cited = citations(agent.agent)
-        return Outcome(text=answer, citations=[one.model_dump(mode="json") for one in cited], cited=cited)
+        return Outcome(
+            text=answer,
+            citations=[one.model_dump(mode="json") for one in cited],
+            cited=cited,
+            checked=checked(agent.agent),
+        )
 
     async def stored(self, agent: Any, session: str = "s") -> str:
         return json.dumps(agent.agent.memory.get_full_steps(), default=repr)
@@ -153,7 +158,7 @@ class TestSmolagents(AdapterContract):
         cited = [part.output.citations for part in parts if isinstance(part, ToolOutput) and not part.is_final_answer]
         last = [part for part in parts if isinstance(part, FinalAnswerStep)][-1]
         slots = [one for listed in cited for one in listed]
-        return Outcome(text=last.output, citations=slots, cited=citations(agent.agent))
+        return Outcome(text=last.output, citations=slots, cited=citations(agent.agent), checked=checked(agent.agent))
 
 
 class TestStreamedSmolagents(TestSmolagents):

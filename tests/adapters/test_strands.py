@@ -27,7 +27,7 @@ from agent_rag.chat import ChatMessage, ToolSpec
 from agent_rag.content import Base64Source, ContentBlock, DataBlock, TextBlock
 from agent_rag.middleware import RAGMiddleware
 from agent_rag.middleware.strands import RAGMiddleware as StrandsRAG
-from agent_rag.middleware.strands import citations
+from agent_rag.middleware.strands import checked, citations
 from agent_rag.testing import AdapterContract, FactBase, Outcome, ScriptedChatModel
 from agent_rag.testing.adapter_contract import agentic, static
 from agent_rag.testing.chat import call, spoken
@@ -118,7 +118,7 @@ def app_of(
 def outcome_of(agent: Agent, result: Any, before: int, events: Sequence[dict[str, Any]] = ()) -> Outcome:
     results = [part["toolResult"] for one in agent.messages[before:] for part in one["content"] if "toolResult" in part]
     slots = [one for answer in results for one in answer.get("structuredContent", {}).get("citations", ())]
-    return Outcome(str(result).strip(), slots, citations(result), list(events))
+    return Outcome(str(result).strip(), slots, citations(result), list(events), checked(result))
 
 
 class TestStrands(AdapterContract):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent_rag.chat import ChatMessage
 from agent_rag.middleware import AnswerChecked, RAGMiddleware
 from agent_rag.middleware.loop import run_agent
 from agent_rag.testing import FactBase, ScriptedChatModel
@@ -42,3 +43,33 @@ async def test_a_check_is_an_event_without_text() -> None:
     assert events[-1] == AnswerChecked(
         middleware="mine", counts={"supported": 1, "never_shown": 1}, never_shown=(7,), judged=1
     )
+
+
+async def test_a_loop_checks_its_answer_when_asked_to() -> None:
+    """Once for all instances, and not a blank answer."""
+    events: list[Any] = []
+    options = {"check_answer": True}
+    static = RAGMiddleware([FactBase(hits=[hit(LONG)])], {"mode": "static", **options}, on_event=events.append)
+    agentic = RAGMiddleware([FactBase("faq")], options, on_event=events.append)
+
+    run = await run_agent(ScriptedChatModel("The shop closes at six [1]."), "when?", middleware=[static, agentic])
+    blank = await run_agent(ScriptedChatModel(" "), "when?", middleware=[static, agentic])
+
+    told = [event for event in events if isinstance(event, AnswerChecked)]
+    assert [event.counts for event in told] == [{"supported": 1}]
+    assert run.checked == run.cited
+    assert blank.checked is None
+
+
+async def test_a_number_of_another_process_was_shown() -> None:
+    """Its passage stands in the history, and this process does not know its text."""
+    rag = RAGMiddleware([FactBase(hits=[hit(LONG)])], {"check_answer": True})
+    result = await rag.call_tool({"query": "x"})
+    fence = result.citations[0].fence
+    shown = result.text.replace(fence, fence[:-6] + "abcdef")
+    turn = rag.start_turn("when?", history=[ChatMessage.model_validate({"role": "tool", "content": shown})])
+
+    checked = await rag.check_turn("The shop closes at six [1]. So it is [2].", turn)
+
+    assert checked is not None
+    assert [one.outcome for one in checked.sentences] == ["no_text", "never_shown"]

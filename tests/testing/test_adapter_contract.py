@@ -48,6 +48,7 @@ class TestPlainLoop(AdapterContract):
             text=run.text,
             citations=[citation for result in results for citation in result.structured()["citations"]],
             cited=run.citations,
+            checked=run.checked,
         )
 
     async def stored(self, agent: PlainAgent, session: str = "s") -> str:

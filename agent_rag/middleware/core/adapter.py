@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, Unpack
 
+from ...answers import CheckedAnswer
 from ...chat import ChatMessage, ChatReply, ToolSpec
 from ...content import ContentBlock, TextBlock
 from ...errors import ConfigurationError
@@ -19,6 +20,9 @@ from .turn import Ask, History, Turn
 
 CITATIONS_KEY = "agent_rag_citations"
 """Where adapters keep the citations of a turn, as plain JSON without text, in what their framework stores."""
+
+CHECK_KEY = "agent_rag_answer_check"
+"""Where adapters keep the check of an answer beside it, as plain JSON: of passages only what the answer quotes."""
 
 KnowledgeBases = KnowledgeBaseLike | Sequence[KnowledgeBaseLike] | RAGMiddleware
 
@@ -120,6 +124,19 @@ class Adapter:
             context=carried,
             supports_images=any(told) if told else bool(supports_images),
         )
+
+
+async def checked_with(middlewares: Iterable[RAGMiddleware], answer: Any, turn: Turn) -> dict[str, Any]:
+    """What stands beside an answer: its check under `CHECK_KEY`, if one of the instances is to make it."""
+    for rag in middlewares:
+        await rag.check_turn(answer if isinstance(answer, str) else "", turn)
+    return {} if turn.checked is None else {CHECK_KEY: turn.checked.model_dump(mode="json")}
+
+
+def check_in(slots: Iterable[Mapping[str, Any] | None]) -> CheckedAnswer | None:
+    """The last check in what stands beside answers."""
+    found = [slot[CHECK_KEY] for slot in slots if slot and slot.get(CHECK_KEY)]
+    return CheckedAnswer.model_validate(found[-1]) if found else None
 
 
 def plain_text(blocks: Iterable[ContentBlock]) -> str | None:

@@ -94,6 +94,9 @@ class Parameters(BaseModel):
     """Metadata fields that neither the model nor the citations show."""
     read_document: bool = False
     """Offer ``read_document`` too, for the text around a hit or a whole document; the same as naming it in `tools`."""
+    check_answer: bool = False
+    """Compare the answer with the passages that it cites when a turn ends, as the function `check_answer` does: tells
+    `on_event` with an `AnswerChecked`, and the result of the run has it. Costs about a millisecond a sentence."""
     on_results: SkipJsonSchema[OnResults | None] = Field(default=None, exclude=True)
     """Called with the hits of each search, best first; what it returns replaces them (None keeps them)."""
     token_counter: SkipJsonSchema[Callable[[str], int] | None] = Field(default=None, exclude=True)

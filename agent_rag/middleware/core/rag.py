@@ -49,6 +49,7 @@ class RAGMiddleware:
         hint = await rag.hint(turn)                         # static mode; None: nothing to show
         messages = with_hints(messages, [(hint, made)], is_ask=...)   # before each model call
         result = await rag.call_tool(arguments, turn, name=tool_name)  # agentic mode; never raises
+        await rag.check_turn(text, turn)                    # once the model has answered
         turn.citations                                      # everything shown, by number
 
     `hint` searches once per turn however often it is called. Instances on one agent share the turn: start it once.
@@ -240,6 +241,19 @@ class RAGMiddleware:
         )
         await emit(self._on_event, event)
         return checked
+
+    async def check_turn(self, answer: str, turn: Turn) -> CheckedAnswer | None:
+        """At the end of a turn, with ``check_answer=True``: `check` its answer and keep that as ``turn.checked``. Once
+        for all instances on an agent.
+
+        Returns: None without the option, and for a blank answer.
+        """
+        if not self.parameters.check_answer or not answer.strip():
+            return None
+        if turn.checked_answer != answer:
+            turn.checked_answer = answer
+            turn.checked = await self.check(answer, turn.numbers.quotable)
+        return turn.checked
 
     def _caller(self, name: str) -> Callable[[Any, Turn | None], Awaitable[ToolResult]]:
         async def call(arguments: Any, turn: Turn | None) -> ToolResult:

@@ -81,6 +81,9 @@ class Turn:
         self._history = history
         self.context = context
         self.supports_images = supports_images
+        self.checked: CheckedAnswer | None = None
+        """The answer of this turn, compared with what it cites; see `RAGMiddleware.check_turn`."""
+        self.checked_answer = ""
         self._parent = _current.get()
         self._shown: set[PassageKey] = set()
         self._hinted: set[PassageKey] = set()
@@ -124,7 +127,7 @@ class Turn:
 
     def check(self, answer: str) -> CheckedAnswer:
         """An answer of this turn, sentence by sentence, against what was shown; see `check_answer`."""
-        return check_answer(answer, self.citations)
+        return check_answer(answer, self.numbers.quotable)
 
     @staticmethod
     def current() -> Turn | None:

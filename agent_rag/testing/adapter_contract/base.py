@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 import pytest
 
+from ...answers import CheckedAnswer
 from ...chat import ChatMessage
 from ...content import DataBlock
 from ...middleware import Citation, Parameters, RAGMiddleware
@@ -29,6 +30,8 @@ class Outcome:
     """What the adapter's `citations(result)` gives."""
     events: list[dict[str, Any]] = field(default_factory=list)
     """`HintEvent`s that came through the framework's stream, as dicts."""
+    checked: CheckedAnswer | None = None
+    """What the adapter's `checked(result)` gives."""
 
 
 def when(*conditions: str) -> Callable[[Test], Test]:
@@ -59,6 +62,8 @@ class AdapterFixtures:
     hint_images: ClassVar[bool] = True
     citation_slot: ClassVar[bool] = True
     """The framework keeps structured data beside a tool result."""
+    checks: ClassVar[bool] = True
+    """Sees the answer at the end of a run, so that ``check_answer=True`` works."""
     streams: ClassVar[bool] = True
     """`stream` works."""
     stream_events: ClassVar[bool] = True

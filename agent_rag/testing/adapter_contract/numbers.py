@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ...chat import ChatMessage, ChatReply
-from ...middleware import RAGMiddleware
+from ...middleware import AnswerChecked, RAGMiddleware
 from ..chat import ScriptedChatModel, call, spoken
 from ..knowledge import FactBase
 from .base import AdapterFixtures, agentic, static, tool_text, when
@@ -77,6 +77,45 @@ class AdapterNumbers(AdapterFixtures):
         assert events[-1].counts == {"supported": 1, "not_found": 1, "never_shown": 1}
         assert [one.outcome for one in checked.sentences] == ["supported", "not_found", "never_shown"]
         assert checked.sentences[0].support[0].quote == "FACT(more)"
+
+    @when("checks")
+    async def test_the_answer_is_checked_when_the_run_ends(self) -> None:
+        """Once for all instances with the option: an event, and beside the citations."""
+        answer = "It says FACT(more) [1]. It says FACT(less) [1]. So it is [9]."
+        model = ScriptedChatModel(call(query="more"), answer)
+        events: list[Any] = []
+        rags = [agentic(FactBase("faq"), on_event=events.append, check_answer=True)]
+        if self.static:
+            rags.append(static(FactBase(hits=[]), on_event=events.append, check_answer=True))
+
+        outcome = await self.run(self.make_agent(model, rags), "hello")
+
+        assert [event.counts for event in events if isinstance(event, AnswerChecked)] == [
+            {"supported": 1, "not_found": 1, "never_shown": 1}
+        ]
+        assert outcome.checked is not None
+        assert [one.outcome for one in outcome.checked.sentences] == ["supported", "not_found", "never_shown"]
+
+    @when("checks", "streams")
+    async def test_a_streamed_answer_is_checked(self) -> None:
+        """As one that is not streamed."""
+        model = ScriptedChatModel(call(query="more"), "It says FACT(more) [1].")
+        events: list[Any] = []
+        rag = agentic(FactBase("faq"), on_event=events.append, check_answer=True)
+
+        await self.stream(self.make_agent(model, [rag]), "hello")
+
+        assert [event.counts for event in events if isinstance(event, AnswerChecked)] == [{"supported": 1}]
+
+    async def test_no_answer_is_checked_unasked(self) -> None:
+        """It would cost time in every run."""
+        model = ScriptedChatModel(call(query="more"), "It says FACT(more) [1].")
+        events: list[Any] = []
+
+        outcome = await self.run(self.make_agent(model, [agentic(FactBase("faq"), on_event=events.append)]), "hello")
+
+        assert outcome.checked is None
+        assert not any(isinstance(event, AnswerChecked) for event in events)
 
     @when("has_history")
     async def test_what_was_shown_before_is_named_by_its_number(self) -> None:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
+from ....answers import Quotable
 from ..citation import Citation, Passage, PassageKey, cite, remembered
 from .ledger import Above, entry_key
 
 # Of one conversation: a session of an MCP client may last for weeks.
 _MOST = 10_000
+
+
+class _Unread(NamedTuple):
+    """A number of the messages whose passage this process does not remember."""
+
+    number: int
+    text: str = ""
+    passage: str = ""
 
 
 class Numbers:
@@ -59,6 +69,12 @@ class Numbers:
     def citations(self) -> list[Citation]:
         """Everything numbered so far, by number."""
         return [self._citations[number] for number in sorted(self._citations)]
+
+    @property
+    def quotable(self) -> list[Quotable]:
+        """What each number in use stands for, without a text where only the messages have it."""
+        unread = sorted(set(self.entries.values()) - self._citations.keys())
+        return [*self.citations, *map(_Unread, unread)]
 
     def citation(self, number: int) -> Citation | None:
         return self._citations.get(number)
