@@ -18,7 +18,7 @@ from agent_rag.chat.extractive import DISCLAIMER, NOT_FOUND
 from agent_rag.content import TextBlock
 from agent_rag.middleware.loop import AgentRun, run_agent
 from agent_rag.testing import FactBase
-from agent_rag.testing.knowledge import hit
+from agent_rag.testing.knowledge import hit, picture
 
 from .middleware.bases import agentic, knowledge, static
 
@@ -54,6 +54,24 @@ async def test_answers_from_the_handbook(handbook: KnowledgeBase, question: dict
         for citation in cited(run)
     )
     assert run.text.endswith(DISCLAIMER)
+
+
+@pytest.mark.asyncio
+async def test_the_note_of_an_image_is_no_quotation() -> None:
+    """Its caption is, and the check of the answer finds it in the passage; one without a caption says nothing."""
+    scan = picture("referral bonus scan.png", caption="The referral bonus is 500 EUR.")
+    blank = picture("referral bonus scan.png", caption=None)
+
+    captioned = await run_agent(
+        ExtractiveChatModel(), "How much is the referral bonus?", middleware=agentic(FactBase(hits=[hit(scan)]))
+    )
+    silent = await run_agent(
+        ExtractiveChatModel(), "How much is the referral bonus?", middleware=agentic(FactBase(hits=[hit(blank)]))
+    )
+
+    assert captioned.text == f"“The referral bonus is 500 EUR.” [1]\n{DISCLAIMER}"
+    assert captioned.cited.unsupported == []
+    assert silent.text == f"{NOT_FOUND}\n{DISCLAIMER}"
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -185,6 +185,10 @@ class _InvokableModel:
         return ChatReply(text=str(content))
 
 
+IMAGE_NOTE = re.compile(r"\A\[image: [^\n]*?\](?:\s+|\Z)")
+"""What `image_note` puts before a caption."""
+
+
 def image_note(block: DataBlock) -> str:
     """What a text-only model reads in place of an image: ``[image: name]`` and its caption."""
     note = f"[image: {' '.join((block.name or block.source.media_type).split())}]"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..retrieval.lexical import idf, tokenize
-from .base import HINT_NAME, ChatMessage, ChatReply, ToolCall, ToolSpec
+from .base import HINT_NAME, IMAGE_NOTE, ChatMessage, ChatReply, ToolCall, ToolSpec
 
 DISCLAIMER = "(Quoted from the documents by word overlap; no language model was used.)"
 NOT_FOUND = "Not found: nothing in the documents that were searched answers this question."
@@ -144,7 +144,8 @@ def _passages(messages: Iterable[ChatMessage]) -> Iterator[_Passage]:
             for number, head, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
                 if int(number) not in seen:
                     seen.add(int(number))
-                    plain = text.strip().replace("&lt;", "<")
+                    # The note stands for the image, and is no part of its caption.
+                    plain = IMAGE_NOTE.sub("", text.strip(), count=1).replace("&lt;", "<")
                     yield _Passage(int(number), frozenset(tokenize(f"{head}\n{plain}")), plain)
 
 
