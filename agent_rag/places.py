@@ -88,12 +88,18 @@ class Locator:
         self._places = places
         self._text = text
         self._offset = self._line = 0
+        self._last = (0, 0), (0, 0)
+        """The span before, and its first and last line: a row that is cut into columns is one span many times."""
 
     def between(self, start: int, end: int) -> dict[str, Any]:
         """Metadata for ``text[start:end]``, without the white space around it."""
-        shown = self._text[start:end]
-        first = self._line_of(start + len(shown) - len(shown.lstrip()))
-        return self._places.between(first, max(first, self._line_of(start + len(shown.rstrip()))))
+        span, lines = self._last
+        if span != (start, end):
+            shown = self._text[start:end]
+            first = self._line_of(start + len(shown) - len(shown.lstrip()))
+            lines = first, max(first, self._line_of(start + len(shown.rstrip())))
+            self._last = (start, end), lines
+        return self._places.between(*lines)
 
     def _line_of(self, offset: int) -> int:
         if offset >= self._offset:

@@ -28,7 +28,8 @@ _INLINE_MARKUP = re.compile(r"[\\`*_\[\]<&!]")
 _MAX_TITLE = 2_000
 """Characters of a title whose markup is read: some takes the square of its length."""
 _WINDOW = 64 * 1024
-_CONTAINERS = {"bullet_list_open", "ordered_list_open", "list_item_open", "blockquote_open"}
+_LISTS = {"bullet_list_open", "ordered_list_open"}
+_CONTAINERS = {*_LISTS, "list_item_open", "blockquote_open"}
 
 
 @dataclass(slots=True)
@@ -77,18 +78,22 @@ class Markdown:
         """The top-level blocks, in order; text that belongs to none (link definitions, front matter) is passed over."""
         front = front_matter(self.text)
         offset, size = front.end() if front else 0, _WINDOW
+        items: list[Block] = []
         while offset < len(self.text):
             end = self.text.find("\n", offset + size) + 1 or len(self.text)
             tokens = _parser().parse(_normal(self.text[offset:end]), self._definitions)
             blocks = _nested(iter(tokens), _line_starts(self.text, offset, end), level=0)
+            if items:
+                blocks[0].start, blocks[0].children = items[0].start, items + blocks[0].children
             if end == len(self.text):
                 yield from blocks
                 return
-            if len(blocks) > 1:
-                yield from blocks[:-1]
-                offset, size = blocks[-1].start, _WINDOW
-            else:
-                size *= 2  # One block, which may go on behind the window.
+            *whole, last = blocks or [Block("text", offset, end, end)]
+            yield from whole
+            # What stands behind an item of a list is read alike without those before it.
+            *items, last = last.children if last.kind in _LISTS else [last]
+            # One block or item may go on behind the window.
+            offset, size = (last.start, _WINDOW) if last.start > offset else (offset, 2 * size)
 
     def blocks(self) -> list[Block]:
         """The top-level blocks; together they cover the text."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 
 Span = tuple[int, int]
+_MOST_HEADINGS = 10_000
+_CHARACTERS_OF_HEADING = 64
+MAX_HEADINGS = 100_000
+"""As many as a document may have chunks; some bytes of a file make a heading, which takes 400."""
 
 _ASCIIDOC = re.compile(
     r"^(?P<mark>-{4,}|\.{4,}|={4,}|\+{4,}|\*{4,}|_{4,}|/{4,}|\|={3,}|`{3,})[^\n]*\n.*?(?:^(?P=mark)[ \t]*$|\Z)",
@@ -18,6 +22,11 @@ _LATEX = re.compile(
 )
 _RST_OPENING = re.compile(r"^([ \t]*)(?:\.\. [^\n]*|[^\n]*::)[ \t]*$", re.M)
 _BLOCKS = {"asciidoc": _ASCIIDOC, "org": _ORG, "latex": _LATEX}
+
+
+def most_headings(characters: int) -> int:
+    """So many headings divide a text: 10,000, of a long one as many as have a line of text each, at most 100,000."""
+    return min(max(_MOST_HEADINGS, characters // _CHARACTERS_OF_HEADING), MAX_HEADINGS)
 
 
 def whole_blocks(text: str, format: object) -> list[Span]:

@@ -239,18 +239,24 @@ class HeadingPaths:
     def __init__(self, section: Section) -> None:
         self._start = list(section.heading_path)
         self._offsets = [heading.offset for heading in section.headings]
-        self._paths: list[list[str]] = []
-        open_titles: list[tuple[int, str]] = []
-        for heading in section.headings:
-            while open_titles and open_titles[-1][0] >= heading.level:
-                open_titles.pop()
-            open_titles.append((heading.level, heading.title))
-            self._paths.append([*self._start, *(title for _, title in open_titles)])
+        self._titles = [heading.title for heading in section.headings]
+        self._above: list[int] = []
+        """Of each heading the position of the one above it, -1 for none: a path for each would be 100,000 lists."""
+        levels = [heading.level for heading in section.headings]
+        for position, level in enumerate(levels):
+            above = position - 1
+            while above >= 0 and levels[above] >= level:
+                above = self._above[above]
+            self._above.append(above)
 
     def at_visible(self, text: str, start: int, end: int) -> list[str]:
         return self.at(first_solid(text, start, end)) if self._offsets else self._start.copy()
 
     def at(self, offset: int) -> list[str]:
         """A new list."""
-        found = bisect_right(self._offsets, offset) - 1
-        return list(self._paths[found] if found >= 0 else self._start)
+        titles: list[str] = []
+        position = bisect_right(self._offsets, offset) - 1
+        while position >= 0:
+            titles.append(self._titles[position])
+            position = self._above[position]
+        return [*self._start, *reversed(titles)]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
 from .._util.languages import language_named
 from .._util.markdown import Block, Markdown, cells_of, headings_in, rows_of, table_blocks, table_of
+from .._util.markup import most_headings
 from ..documents import Heading, Section
 from ..places import LineNumbers
 from ._boundaries import first_solid, line_end, line_start
@@ -26,7 +28,8 @@ class MarkdownChunker(SizedChunker):
     is split by rows: its second and later parts repeat the header (their span is None), and ``metadata["rows"]`` gives
     the first and last body row, from 1. Larger code is split as by `CodeChunker`, each part in the fence with its
     language (their span is None, too), a larger list at its items, prose as in `RecursiveChunker`. Only prose is
-    repeated as overlap, and never across a heading.
+    repeated as overlap, and never across a heading. Where there are more than 10,000 headings with less than 64
+    characters each, those of the lowest rank are text like any other.
 
     The heading path is that of the Section's headings, or of those found in the text where the Section has none.
     """
@@ -44,10 +47,11 @@ class MarkdownChunker(SizedChunker):
         text = section.text
         source = Markdown(text)
         blocks = table_blocks(text) if _is_of_rows(section) else source.blocks()
+        lowest = _lowest_level(blocks, len(text))
         if not section.headings:
-            section = section.model_copy(update={"headings": _headings(source, blocks)})
+            section = section.model_copy(update={"headings": _headings(source, blocks, lowest)})
         paths = HeadingPaths(section)
-        for head, body in _groups(blocks):
+        for head, body in _groups(blocks, lowest):
             packer = _Packer(text, self.cutter(), paths, head[-1].start if head else 0)
             if self.parameters.keep_heading or not body:
                 packer.add_heading(head)
@@ -60,17 +64,27 @@ def _is_of_rows(section: Section) -> bool:
     return isinstance(section.places, LineNumbers) and section.places.unit == "rows"
 
 
-def _headings(source: Markdown, blocks: Iterable[Block]) -> list[Heading]:
-    titled = ((block, source.title(block.title)) for block in headings_in(blocks))
+def _lowest_level(blocks: Iterable[Block], characters: int) -> int:
+    """The lowest rank of headings that start a chunk: below it are thousands, with hardly a line of text each."""
+    counts = Counter(block.level for block in headings_in(blocks))
+    lowest = 6
+    while counts.total() > most_headings(characters):
+        del counts[lowest]
+        lowest -= 1
+    return lowest
+
+
+def _headings(source: Markdown, blocks: Iterable[Block], lowest: int) -> list[Heading]:
+    titled = ((block, source.title(block.title)) for block in headings_in(blocks) if block.level <= lowest)
     return [Heading(level=block.level, title=title, offset=block.start) for block, title in titled if title]
 
 
-def _groups(blocks: Iterable[Block]) -> Iterator[tuple[list[Block], list[Block]]]:
+def _groups(blocks: Iterable[Block], lowest: int) -> Iterator[tuple[list[Block], list[Block]]]:
     """Runs of headings, each below the one before, with the blocks under the last of them."""
     head: list[Block] = []
     body: list[Block] = []
     for block in blocks:
-        if block.level == 0:
+        if not 0 < block.level <= lowest:
             body.append(block)
             continue
         if body or (head and block.level <= head[-1].level):

@@ -22,7 +22,6 @@ from .pool import parse_in_shared_pool
 
 MIB = 1024 * 1024
 DEFAULT_MAX_FILE_BYTES = 512 * MIB
-_LARGE_BYTES = MIB
 _LARGE_INFLATED_BYTES = 8 * MIB
 _SMALL_ZIP_BYTES = 64 * 1024
 
@@ -33,13 +32,16 @@ class FileParser(ParserBase):
     """A parser that takes the whole file as bytes: implement `read`.
 
     Args:
-        isolation: "auto" reads a small file in a thread, and a large one (1 MiB, or 8 MiB unpacked) in a worker
-            process of the shared `ParserPool`: in a thread its millions of objects would stop the event loop for
-            garbage collection, up to 260 ms at 15 MB. "process" and "none" (a thread) decide it for any size.
+        isolation: "auto" reads a small file in a thread, and a large one (over `largest_in_thread`, or 8 MiB unpacked)
+            in a worker process of the shared `ParserPool`: in a thread its millions of objects would stop the event
+            loop for garbage collection, up to 640 ms at 1 MB of Markdown. "process" and "none" (a thread) decide it
+            for any size.
     """
 
     format_name: ClassVar[str] = "file"
     """What the format is called in errors."""
+    largest_in_thread: ClassVar[int] = MIB
+    """Bytes of a file, or characters of a text, that "auto" still reads in a thread."""
     version: ClassVar[int] = 1
     """Raised when the same file and options would give other Sections; part of the fingerprint."""
 
@@ -57,7 +59,7 @@ class FileParser(ParserBase):
         """Read a file off the event loop, where `isolation` says."""
         if is_isolated():
             return self.parse_here(file, filename)
-        if self.isolation == "process" or (self.isolation == "auto" and is_large(file)):
+        if self.isolation == "process" or (self.isolation == "auto" and is_large(file, self.largest_in_thread)):
             return await parse_in_shared_pool(self, file, filename)
         return await asyncio.to_thread(self.parse_here, file, filename)
 
@@ -72,11 +74,11 @@ class FileParser(ParserBase):
         """Turn the content into Sections. Any exception becomes a `ParseError` that names the file."""
 
 
-def is_large(file: bytes | str | Path) -> bool:
-    """Whether reading `file` in a thread could stop the event loop."""
+def is_large(file: bytes | str | Path, most: int = MIB) -> bool:
+    """Whether `file` has more than `most` bytes or unpacks to more than 8 MiB: too much to be read in a thread."""
     try:
         size = os.stat(file).st_size if isinstance(file, str | os.PathLike) else len(file)
-        if size > _LARGE_BYTES:
+        if size > most:
             return True
         if size < _SMALL_ZIP_BYTES or not _starts_as_zip(file):
             return False

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
+from .._util.markup import most_headings
 from ..documents import Heading
 
-MAX_HEADINGS = 100_000
-"""As many as a document may have chunks; some bytes of a file make a heading, which takes 400."""
+_LINES = 64 * 1024
 
 
 class Headings:
     """Collects headings in the order of their offsets.
 
-    When there are more than `MAX_HEADINGS`, those of the lowest rank are left out, all of them, so that the path above
+    When there are more than `most_headings`, those of the lowest rank are left out, all of them, so that the path above
     a place is shorter there but never that of another place.
     """
 
@@ -24,9 +27,19 @@ class Headings:
         if level > self.lowest:
             return
         self.found.append(heading(level, title, offset))
-        if len(self.found) > MAX_HEADINGS:
+        if len(self.found) > most_headings(offset):
             self.lowest = max(item.level for item in self.found) - 1
             self.found = [item for item in self.found if item.level <= self.lowest]
+
+
+def matches_in_lines(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """``pattern.finditer(text)`` for a pattern that stays in a line, 64 kB at a time: where nothing is found, one call
+    holds the interpreter for the whole text."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + _LINES) + 1 or len(text)
+        yield from pattern.finditer(text, start, end)
+        start = end
 
 
 def heading(level: int, title: str, offset: int) -> Heading:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent_rag._util.markdown import Markdown
 from agent_rag.chunkers import MarkdownChunker
 from agent_rag.chunkers._grammars import grammar_of
 from agent_rag.documents import Chunk, Heading, text_section
@@ -195,3 +196,26 @@ async def test_code_in_a_fence_is_cut_at_its_functions() -> None:
 
     assert [chunk.heading_path for chunk in chunks[1:]] == [["Use", f"f{n}"] for n in range(1, 4)]
     assert chunks[1].text == "```python\ndef f1(a):\n    b = a + 1\n    return b\n```"
+
+
+async def test_thousands_of_headings_with_nothing_below_them_start_no_chunks() -> None:
+    """20,000 of the lowest rank with 8 characters each fill chunks as text does; those of ranks above start them."""
+    text = "".join(f"# Part {part}\n\n" + "## a\n\nb\n" * 2_000 for part in range(10))
+
+    chunks = await chunks_of(text)
+
+    assert len(chunks) < 10 * 25
+    assert {tuple(chunk.heading_path) for chunk in chunks if chunk.text.startswith("# ")} == {
+        (f"Part {part}",) for part in range(10)
+    }
+
+
+def test_a_list_is_read_the_same_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that is longer than what is parsed at once is one block, with the items that it has when read whole."""
+    items = ["- a\n", "- b\n\n", "- # C\n", "  - d\n\n    its text\n", "- ```\n  - e\n  ```\n", "lazy\n", " - f\n"]
+    text = "para\n\n" + "".join(items * 30) + "\n1. g\n2. h\n\nend\n"
+    whole = Markdown(text).blocks()
+
+    for window in (10, 50, 300):
+        monkeypatch.setattr("agent_rag._util.markdown._WINDOW", window)
+        assert Markdown(text).blocks() == whole

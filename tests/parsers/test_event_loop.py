@@ -93,6 +93,39 @@ async def test_a_file_below_the_workers_size_does_not_stop_the_loop(name: str, p
     assert chunking_s < 0.05
 
 
+@pytest.mark.usefixtures("quiet_heap")
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("a.md", "# a\n"),
+        ("a.md", "# a\nb\n"),
+        ("a.md", "- a\n"),
+        ("a.html", "<h1>a</h1>"),
+        ("a.html", "<li>a"),
+        ("a.yaml", "- a\n"),
+        ("a.ini", "[a]\nb=1\n"),
+        ("a.tex", "\\section{a}\n"),
+        ("a.log", "\x1b[31ma\x1b[0m\n"),
+        ("a.jsonl", '{"a":1}\n'),
+        ("a.csv", "a,"),
+    ],
+)
+async def test_a_dense_file_does_not_stop_the_loop(name: str, part: str) -> None:
+    """As many things as 900 kB can hold, each of which could be an object or a chunk."""
+    data = (part * (900_000 // len(part))).encode()
+    sections: list[Section] = []
+
+    async def parse() -> None:
+        sections.extend(await parser_for(name).parse(data, name))
+
+    await parser_for("a.md").parse(b"a b\n" * 20_000, "a.md")  # the first call starts the worker
+    parsing_s = await longest_block(parse())
+    chunking_s = await longest_block(AutoChunker().chunk(sections))
+
+    assert parsing_s < 0.05
+    assert chunking_s < 0.05
+
+
 async def test_a_large_file_gives_the_same_wherever_it_is_read() -> None:
     """In a worker, in a thread, and as text in memory."""
     data = _html()[:1_500_000]

@@ -137,6 +137,20 @@ async def test_odd_cells_cost_nothing_else() -> None:
     assert sections[-1].text == "kept"
 
 
+async def test_short_cells_of_thousands_share_sections() -> None:
+    """Neighbours of one kind up to 256 characters, under the number of the first; nothing is lost."""
+    cells = [_markdown(f"word{number}") for number in range(5_000)]
+    cells[2_000] = {"cell_type": "raw", "source": "raw"}
+
+    sections = await _sections(*cells)
+
+    assert " ".join(section.text for section in sections).split() == [
+        "raw" if number == 2_000 else f"word{number}" for number in range(5_000)
+    ]
+    assert max(len(section.text) for section in sections) < 300
+    assert [section.metadata["cell"] for section in sections if section.metadata["cell_type"] == "raw"] == [2_001]
+
+
 def test_it_is_known_by_content_and_name() -> None:
     """Under any name without a meaning; JSON with another name stays JSON."""
     assert isinstance(parser_for("upload.bin", data=notebook_sample()), NotebookParser)

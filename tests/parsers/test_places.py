@@ -175,6 +175,16 @@ async def test_slides_and_pages_are_those_of_the_file() -> None:
             assert {word for word in chunk.text.split() if word[0] == "w"} <= set(place)
 
 
+async def test_a_row_that_is_cut_into_columns_has_its_number_in_each_chunk() -> None:
+    """30,000 columns; each chunk looks its row up, but not by counting the lines of a megabyte again."""
+    rows = ["a," * 30_000 + "b", "c," * 30_000 + "d"]
+
+    chunks = await AutoChunker().chunk(await parser_for("a.csv").parse("\n".join(rows).encode(), "a.csv"))
+
+    assert len(chunks) > 1_000
+    assert {tuple(chunk.metadata["rows"]) for chunk in chunks} <= {(1, 1), (2, 2), (1, 2)}
+
+
 def _pdf(pages: list[list[str]]) -> bytes:
     """Six lines a page."""
     kids = " ".join(f"{3 + 2 * n} 0 R" for n in range(len(pages)))

@@ -462,7 +462,7 @@ class TestCode:
 
 async def test_too_many_headings_leave_out_the_lowest_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """The path above a place may be shorter then, but is never that of another place."""
-    monkeypatch.setattr("agent_rag.parsers.headings.MAX_HEADINGS", 10)
+    monkeypatch.setattr("agent_rag._util.markup.MAX_HEADINGS", 10)
     text = "".join(f"# A{i}\n\n## B{i}\n\nx{i}\n\n" for i in range(8))
 
     (section,) = await MarkdownParser().parse(text.encode(), "a.md")

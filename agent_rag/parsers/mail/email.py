@@ -59,7 +59,7 @@ class EmailParser(FileParser):
     async def parse(self, file: bytes | str | Path, filename: str) -> list[Section]:
         if is_isolated():
             message = self._opened(file, filename)
-        elif self.isolation == "process" or (self.isolation == "auto" and is_large(file)):
+        elif self.isolation == "process" or (self.isolation == "auto" and is_large(file, self.largest_in_thread)):
             return await parse_in_shared_pool(self, file, filename)
         else:
             message = await asyncio.to_thread(self._opened, file, filename)

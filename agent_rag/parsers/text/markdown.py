@@ -15,6 +15,8 @@ _FIELD = re.compile(r"([A-Za-z_][^:\n]*+):(?:[ \t]+(.*))?$")
 _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)$")
 _COMMENT = re.compile(r"(?<!\s)\s+#.*$")
 _MAX_FIELDS = 32
+MARKDOWN_IN_THREAD = 64 * 1024
+"""1 MB of list items is 1.5 million tokens while it is read; one collection of garbage takes 600 ms then."""
 _PROSE_WORDS = 3
 """A value of so many words is text that a search should find."""
 _OURS = frozenset(PLACE_FIELDS)
@@ -30,6 +32,7 @@ class MarkdownParser(DecodingParser):
     """
 
     format_name = "Markdown"
+    largest_in_thread: ClassVar[int] = MARKDOWN_IN_THREAD
     supported_media_types: ClassVar[list[str]] = ["text/markdown", "text/x-markdown"]
 
     @classmethod

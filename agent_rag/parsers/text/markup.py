@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ..._util.markup import whole_blocks
 from ...documents import Section
-from ..headings import Headings
+from ..headings import Headings, matches_in_lines
 from .plain import DecodingParser, as_written
 
 _ASCIIDOC = re.compile(r"^(={1,6}|#{1,6})[ \t]+(\S[^\n]*?)[ \t]*=*$", re.M)
@@ -59,7 +59,7 @@ class AsciiDocParser(MarkupParser):
         return [".adoc", ".asc", ".asciidoc"]
 
     def headings(self, text: str) -> Iterator[tuple[int, str, int]]:
-        return ((len(found[1]), found[2], found.start()) for found in _ASCIIDOC.finditer(text))
+        return ((len(found[1]), found[2], found.start()) for found in matches_in_lines(_ASCIIDOC, text))
 
 
 class OrgParser(MarkupParser):
@@ -75,7 +75,7 @@ class OrgParser(MarkupParser):
         return [".org"]
 
     def headings(self, text: str) -> Iterator[tuple[int, str, int]]:
-        return ((len(found[1]), found[2], found.start()) for found in _ORG.finditer(text))
+        return ((len(found[1]), found[2], found.start()) for found in matches_in_lines(_ORG, text))
 
 
 class LaTeXParser(MarkupParser):
@@ -91,6 +91,6 @@ class LaTeXParser(MarkupParser):
         return [".latex", ".tex"]
 
     def headings(self, text: str) -> Iterator[tuple[int, str, int]]:
-        for found in _LATEX.finditer(text):
+        for found in matches_in_lines(_LATEX, text):
             title = " ".join(_LATEX_COMMAND.sub(" ", found[2]).split())
             yield _LATEX_RANKS.index(found[1]) + 1, title, found.start(1) - 1

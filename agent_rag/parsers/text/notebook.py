@@ -14,10 +14,12 @@ from ..headings import heading
 from ..web.html import embedded_images, html_to_markdown
 from ..web.inline import fenced
 from ..web.phrases import EmbeddedImage
-from .markdown import markdown_headings
+from .markdown import MARKDOWN_IN_THREAD, markdown_headings
 from .plain import DecodingParser, one_section, without_colours
 
 _OVERWRITTEN = re.compile(r"^[^\n]*\r(?!\n)", re.M)
+_MOST_CELLS = 4_096
+_SHORTEST = 256
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -26,8 +28,9 @@ class NotebookParser(DecodingParser):
 
     Metadata ``{"format": "markdown", "cell": n, "cell_type": "code"}``, n from 1 over all cells, "language" for code.
     Outputs are printed texts, tables and other HTML as Markdown, and errors, without colour codes. The headings of
-    Markdown cells are above the cells that follow. Images of outputs and attachments are Sections behind their cell
-    (`{"media_type": ...}`). Notebook formats 3 and 4.
+    Markdown cells are above the cells that follow. Of more than 4,096 cells those under 256 characters share a Section
+    with the next of their kind, and have the number of the first. Images of outputs and attachments are Sections behind
+    their cell (`{"media_type": ...}`). Notebook formats 3 and 4.
 
     Args:
         include_outputs: Give what the code printed.
@@ -35,6 +38,7 @@ class NotebookParser(DecodingParser):
     """
 
     format_name = "Jupyter notebook"
+    largest_in_thread: ClassVar[int] = MARKDOWN_IN_THREAD
     supported_media_types: ClassVar[list[str]] = ["application/x-ipynb+json"]
 
     def __init__(
@@ -59,9 +63,7 @@ class NotebookParser(DecodingParser):
         sections: list[Section] = []
         path: list[Heading] = []
         del text
-        cells.reverse()
-        for number in range(1, len(cells) + 1):
-            written = _Cell(cells.pop(), language, self.include_outputs)
+        for number, written in self._written(cells, language):
             metadata: dict[str, Any] = {"format": "markdown", "cell": number, "cell_type": written.kind}
             if written.kind == "code":
                 metadata["language"] = language
@@ -78,6 +80,22 @@ class NotebookParser(DecodingParser):
                     image.heading_path = [heading.title for heading in path]
                 sections += images
         return sections
+
+    def _written(self, cells: list[Any], language: str) -> Iterator[tuple[int, _Cell]]:
+        """The cells with their numbers, as they are used up; of thousands the short ones with those behind them."""
+        shortest = _SHORTEST if len(cells) > _MOST_CELLS else 0
+        count = len(cells)
+        cells.reverse()
+        held: tuple[int, _Cell] | None = None
+        for number in range(1, count + 1):
+            cell = _Cell(cells.pop(), language, self.include_outputs)
+            if held and len(held[1].text) < shortest and held[1].takes(cell):
+                continue
+            if held:
+                yield held
+            held = number, cell
+        if held:
+            yield held
 
 
 def _parts(cell: _Cell, path: list[Heading]) -> Iterator[tuple[str, list[Heading]]]:
@@ -137,6 +155,13 @@ class _Cell:
         self.text = source if source.strip() else ""
         for name, bundle in _dict(cell.get("attachments")).items():
             self._take_images(_dict(bundle), str(name))
+
+    def takes(self, other: _Cell) -> bool:
+        """Add a cell of the same kind without images; False for any other."""
+        if self.kind != other.kind or self.images or other.images:
+            return False
+        self.text = "\n\n".join(text for text in (self.text, other.text) if text)
+        return True
 
     def _output(self, output: dict[str, Any]) -> str:
         kind = output.get("output_type")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...documents import Heading
-from ..headings import Headings
+from ..headings import Headings, matches_in_lines
 
 _INI_SECTION = re.compile(r"^[ \t]{0,8}\[{1,2}([^\[\]\n]{1,200})\]{1,2}[ \t]*(?:[#;][^\n]*)?$", re.M)
 _YAML_KEY = re.compile(r"^( {0,40})(- {1,4})?([\w\"'][^\n:#{}\[\]]{0,80}):(?:[ \t]+([^\n]{0,80})[^\n]*)?$", re.M)
@@ -17,7 +17,7 @@ def ini_headings(text: str) -> list[Heading]:
     """The sections of INI and TOML; a dotted name is below the one that it goes on."""
     headings = Headings()
     path: list[str] = []
-    for found in _INI_SECTION.finditer(text):
+    for found in matches_in_lines(_INI_SECTION, text):
         name = found[1].strip()
         while path and not name.startswith(f"{path[-1]}."):
             path.pop()
@@ -29,7 +29,7 @@ def ini_headings(text: str) -> list[Heading]:
 def sql_headings(text: str) -> list[Heading]:
     """Statements that define or fill a table, by their first line: the values of a long one are found with it."""
     headings = Headings()
-    for found in _SQL_STATEMENT.finditer(text):
+    for found in matches_in_lines(_SQL_STATEMENT, text):
         headings.add(1, " ".join(found[1].split()).rstrip(" ("), found.start())
     return headings.found
 
@@ -39,7 +39,7 @@ def yaml_headings(text: str) -> list[Heading]:
     headings = Headings()
     indents: list[int] = []
     block_indent: int | None = None
-    for found in _YAML_KEY.finditer(text):
+    for found in matches_in_lines(_YAML_KEY, text):
         indent = len(found[1])
         if block_indent is not None and indent > block_indent:
             continue

@@ -12,7 +12,7 @@ from ...errors import EmptyFileError
 from ...places import LineNumbers
 from ...workers import is_isolated, run_isolated
 from ..base import ParserBase
-from ..file import DEFAULT_MAX_FILE_BYTES, MIB, FileIsolation, FileParser, check_size, parse_errors
+from ..file import DEFAULT_MAX_FILE_BYTES, FileIsolation, FileParser, check_size, parse_errors
 from .encoding import check_encoding, decode
 
 _TERMINAL = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)?|[()][0-9A-Z])")
@@ -55,7 +55,7 @@ class DecodingParser(FileParser):
         """
         if is_isolated():
             return self._text_here(text, filename)
-        if self.isolation == "process" or (self.isolation == "auto" and len(text) > MIB):
+        if self.isolation == "process" or (self.isolation == "auto" and len(text) > self.largest_in_thread):
             return await run_isolated(_text_here, self, text, filename, filename=filename)
         return await asyncio.to_thread(self._text_here, text, filename)
 
@@ -152,7 +152,8 @@ def as_written(text: str, filename: str, headings: list[Heading] | None = None, 
 
 def without_colours(text: str) -> str:
     """Terminal output without the sequences that set colours, move the cursor or name the window."""
-    return _TERMINAL.sub("", text) if "\x1b" in text else text
+    # A function, so that a text of colours alone does not hold the interpreter for all of it.
+    return _TERMINAL.sub(lambda _: "", text) if "\x1b" in text else text
 
 
 def _is_file(text: str) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from ..._util.markup import MAX_HEADINGS
 from ...documents import Heading
-from ..headings import MAX_HEADINGS, Headings
+from ..headings import Headings
 from .attributes import Attributes, is_copy_button, is_hidden, is_navigation, is_no_text, is_permalink
 from .blocks import Mark, Scope, squeezed
 from .code import BLOCKS, HEADINGS, Closer, RawText
