@@ -111,7 +111,8 @@ class Rows:
         make = _chunk_with_text if self.info.embedding else _chunk_with_vector
         rows = (make(version, row, average_length) for version in versions for row in version.rows)
         parts = await asyncio.to_thread(list, pieces(rows))
-        await side_by_side((self._upsert(self._chunks, part) for part in parts), _AT_ONCE)
+        for part in parts:  # not side by side: the client writes each in one call, which stops all threads for 10 ms
+            await self._upsert(self._chunks, part)
 
     async def delete_rows(self, versions: Mapping[str, Runs | None]) -> None:
         known = [
@@ -166,7 +167,11 @@ class Rows:
         return {one[ID]: Head.of_body(one[BODY]) for one in found}
 
     async def current(self, heads: Collection[str]) -> dict[str, Current]:
-        found = await self._get(self._heads, list(heads), [VERSION, NAME, WRITTEN])
+        fields = [VERSION, NAME, WRITTEN]
+        if len(heads) <= _IDS:
+            found = await self._get(self._heads, list(heads), fields)
+        else:
+            found = await self._scan_parts(self._heads, HEAD, heads, fields)
         return {
             one[ID]: Current((name[0], name[1]), one[VERSION], one[WRITTEN] / 1000)
             for one in found
@@ -177,14 +182,9 @@ class Rows:
     async def heads_where(
         self, metadata_filter: FilterLike | None, document_ids: Sequence[str] | None = None
     ) -> list[Head]:
-        parts = (
-            [[]]
-            if document_ids is None
-            else [[is_in(DOCUMENT, map(digest, part))] for part in slices(document_ids, _VALUES)]
-        )
-        conditions = [expression(metadata_filter, IS_HEAD, *part) or "" for part in parts]
-        found = await side_by_side((self._scan(self._heads, one, [BODY], page=_PAGE) for one in conditions), _AT_ONCE)
-        return [Head.of_body(one[BODY]) for rows in found for one in rows]
+        hashes = None if document_ids is None else list(map(digest, document_ids))
+        found = await self._scan_parts(self._heads, DOCUMENT, hashes, [BODY], metadata_filter, IS_HEAD, page=_PAGE)
+        return [Head.of_body(one[BODY]) for one in found]
 
     async def delete_tombstones(self, before: float) -> None:
         old = f"{IS_GONE} and {WRITTEN} < {int(before * 1000)}"
@@ -257,7 +257,8 @@ class Rows:
             counted = _counts(one)
             return bm25(counted, sum(counted.values()), question.weights, question.average_length)
 
-        return [hit for hit in _hits((_row(one), score(one), _content(one)) for one in rows) if hit.score > 0]
+        hits = _hits((_row(one), score(one), _content(one)) for one in rows)
+        return [hit for hit in _cut(hits, question.limit) if hit.score > 0]
 
     def _compared(self, vector: Any, stored: Sequence[Sequence[float]]) -> list[float]:
         scores: list[float] = similarities(self.info.distance, vector, np.array(stored, dtype=np.float32)).tolist()
@@ -289,10 +290,8 @@ class Rows:
         return sums, sums._replace(chunks=rows)
 
     async def tally(self, metadata_filter: FilterLike | None, heads: Collection[str] | None = None) -> dict[str, int]:
-        parts = [[]] if heads is None else [[is_in(HEAD, part)] for part in slices(list(heads), _VALUES)]
-        conditions = [expression(metadata_filter, *part) for part in parts]
-        found = await side_by_side((self._scan(self._chunks, one, [VERSION]) for one in conditions), _AT_ONCE)
-        return dict(Counter(one[VERSION] for rows in found for one in rows))
+        found = await self._scan_parts(self._chunks, HEAD, heads, [VERSION], metadata_filter)
+        return dict(Counter(one[VERSION] for one in found))
 
     async def named(self) -> set[str]:
         return {one[VERSION] for one in await self._scan(self._heads, IS_HEAD, [VERSION])}
@@ -308,6 +307,22 @@ class Rows:
         )
         return [one for rows in await side_by_side(parts, _AT_ONCE) for one in rows]
 
+    async def _scan_parts(
+        self,
+        table: str,
+        field: str,
+        values: Collection[str] | None,
+        fields: list[str],
+        metadata_filter: FilterLike | None = None,
+        *more: str,
+        page: int = MAX_LIMIT,
+    ) -> list[Document]:
+        """Rows with one of `values` in `field`, as many values at a time as an expression takes; None: all rows."""
+        parts = [[]] if values is None else [[is_in(field, part)] for part in slices(list(values), _VALUES)]
+        conditions = [expression(metadata_filter, *more, *part) for part in parts]
+        found = await side_by_side((self._scan(table, one, fields, page=page) for one in conditions), _AT_ONCE)
+        return [one for rows in found for one in rows]
+
     async def _scan(
         self,
         table: str,
@@ -321,13 +336,18 @@ class Rows:
 
 
 def _without_ties(find: Callable[[int], list[Hit]], limit: int) -> list[Hit]:
-    """Hits until one scores less than the one at `limit`."""
+    """All hits that score at least as much as the one at `limit`."""
     count = min(limit + 16, MAX_LIMIT)
     while True:
         hits = find(count)
         if len(hits) < count or count == MAX_LIMIT or hits[-1].score < hits[limit - 1].score:
-            return hits
+            return _cut(hits, limit)
         count = min(8 * count, MAX_LIMIT)
+
+
+def _cut(hits: list[Hit], limit: int) -> list[Hit]:
+    """Fewer hits are fewer heads to read."""
+    return [hit for hit in hits if hit.score >= hits[limit - 1].score] if len(hits) > limit else hits
 
 
 def _hits(found: Iterable[tuple[Any, ...]]) -> list[Hit]:
@@ -390,6 +410,7 @@ def _head_row(head: Head) -> Document:
     summary = head.summary
     return {
         ID: head.id,
+        HEAD: head.id,
         VECTOR: PLACEHOLDER,
         KIND: "gone" if summary is None else "head",
         VERSION: head.version or NONE,

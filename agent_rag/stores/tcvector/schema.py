@@ -31,7 +31,7 @@ NAME, BODY, SUMS, INFO = "n", "b", "s", "info"
 INFO_ID = "info"
 CHUNK_FIELDS = {VERSION: "String", HEAD: "String", INDEX: "Uint64", ORDER: "Uint64", TOKENS: "Array", TERMS: "Array"}
 HEAD_FIELDS = {
-    **dict.fromkeys((KIND, VERSION, REVISION, DOCUMENT), "String"),
+    **dict.fromkeys((KIND, VERSION, HEAD, REVISION, DOCUMENT), "String"),
     **dict.fromkeys((ORDER, WRITTEN), "Uint64"),
     TOKENS: "Array",
 }
@@ -75,6 +75,7 @@ def info_row(info: StoredInfo) -> Document:
         VECTOR: PLACEHOLDER,
         KIND: "info",
         VERSION: NONE,
+        HEAD: NONE,
         REVISION: NONE if info.fingerprint is None else "1",
         DOCUMENT: NONE,
         ORDER: 0,
