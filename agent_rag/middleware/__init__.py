@@ -9,6 +9,7 @@ from .core.parameters import Parameters
 from .core.rag import RAGMiddleware
 from .core.result import ToolResult
 from .core.search import KnowledgeBaseLike
+from .core.search_results import search_result_blocks
 from .core.tool import KnowledgeTool
 from .core.turn import Turn, TurnRegistry
 
@@ -29,5 +30,6 @@ __all__ = [
     "ToolResult",
     "Turn",
     "TurnRegistry",
+    "search_result_blocks",
     "with_hints",
 ]

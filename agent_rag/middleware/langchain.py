@@ -16,6 +16,7 @@ from .core.adapter import CITATIONS_KEY, Adapter, check_in, checked_with, plain_
 from .core.citation import Citation, collected
 from .core.hint import Hint, with_hints
 from .core.result import ToolResult
+from .core.search_results import search_result_blocks
 from .core.tool import KnowledgeTool
 from .core.turn import Turn, TurnRegistry
 
@@ -202,7 +203,11 @@ def _slot(message: Any) -> Sequence[Any]:
 
 
 def _content_and_artifact(result: ToolResult) -> tuple[Any, dict[str, Any]]:
-    return _content(result.blocks), result.structured()
+    if not result.as_search_results:
+        return _content(result.blocks), result.structured()
+    # langchain-anthropic sends them as they are.
+    images = [_part(block) for block in result.blocks if isinstance(block, DataBlock)]
+    return [*search_result_blocks(result), *images], result.structured()
 
 
 def _hint_message(hint: Hint) -> Any:

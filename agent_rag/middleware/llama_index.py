@@ -16,6 +16,8 @@ from .core.adapter import Adapter, checked_with, derived, named_as, shown_now
 from .core.citation import Citation
 from .core.events import HintEvent
 from .core.hint import Hint, with_hints
+from .core.result import ToolResult
+from .core.search_results import search_result_blocks
 from .core.tool import KnowledgeTool
 from .core.turn import Turn
 
@@ -133,7 +135,7 @@ class KnowledgeFunctionTool(_tools.FunctionTool):  # type: ignore[misc, name-def
         result = await self._tool(arguments, turn=turn)
         return _tools.ToolOutput(
             tool_name=self._tool.name,
-            blocks=[_block(block) for block in result.blocks],
+            blocks=_result_blocks(result),
             raw_input=arguments,
             raw_output=result.structured(),
             is_error=result.is_error,
@@ -236,6 +238,21 @@ async def _keep(ctx: Any, turn: Turn, ask: str | None) -> _Run:
 def _hint_message(hint: Hint) -> Any:
     # No name: integrations send `additional_kwargs` to the provider, and some providers refuse unknown fields.
     return _llms.ChatMessage(role="user", blocks=[_block(block) for block in hint.blocks])
+
+
+def _result_blocks(result: ToolResult) -> list[Any]:
+    if not result.as_search_results:
+        return [_block(block) for block in result.blocks]
+    images = [_block(block) for block in result.blocks if isinstance(block, DataBlock)]
+    return [*map(_search_result, search_result_blocks(result)), *images]
+
+
+def _search_result(block: dict[str, Any]) -> Any:
+    """What llama-index-llms-anthropic makes a search-result block again."""
+    if block["type"] == "text":
+        return _llms.TextBlock(text=block["text"])
+    content = [_llms.TextBlock(text=part["text"]) for part in block["content"]]
+    return _llms.CitableBlock(title=block["title"], source=block["source"], content=content)
 
 
 def _block(block: ContentBlock) -> Any:

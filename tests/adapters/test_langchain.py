@@ -303,3 +303,22 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=root)
 
     assert (result.returncode, result.stdout) == (0, "True\nTrue\n"), result.stderr
+
+
+async def test_a_result_can_be_blocks_that_anthropic_cites() -> None:
+    """One for each passage; the artifact is the same."""
+    (tool,) = LangChainRAG(agentic(FactBase("faq"), search_results="blocks")).tools
+    asked = {"type": "tool_call", "id": "1", "name": "search_knowledge", "args": {"query": "more"}}
+
+    message = await tool.ainvoke(asked)
+
+    assert message.content == [
+        {
+            "type": "search_result",
+            "source": "faq.md",
+            "title": "[1] faq.md",
+            "content": [{"type": "text", "text": "FACT(more)"}],
+            "citations": {"enabled": True},
+        }
+    ]
+    assert [citation.number for citation in citations([message])] == [1]

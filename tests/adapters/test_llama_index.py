@@ -235,6 +235,18 @@ async def test_the_tool_works_outside_of_an_agent() -> None:
     assert "query" in bad.content
 
 
+async def test_a_result_can_be_blocks_that_anthropic_cites() -> None:
+    """One for each passage; the raw output is the same."""
+    rag = agentic(FactBase("faq"), search_results="blocks")
+
+    output = await KnowledgeFunctionTool(rag.tools[0], LlamaIndexRAG(rag)).acall(query="more")
+
+    (block,) = output.blocks
+    assert (block.block_type, block.title, block.source) == ("citable", "[1] faq.md", "faq.md")
+    assert [part.text for part in block.content] == ["FACT(more)"]
+    assert [one["number"] for one in output.raw_output["citations"]] == [1]
+
+
 def test_a_long_description_is_no_error() -> None:
     """Many knowledge bases make a description of more than 1,024 characters."""
     rag = agentic(FactBase(description="word " * 400))

@@ -94,6 +94,9 @@ class Parameters(BaseModel):
     """Metadata fields that neither the model nor the citations show."""
     read_document: bool = False
     """Offer ``read_document`` too, for the text around a hit or a whole document; the same as naming it in `tools`."""
+    search_results: Literal["text", "blocks"] = "text"
+    """``blocks``: results of tools are search-result blocks, which models of Anthropic cite by themselves, instead of a
+    fenced text. In LangChain and LlamaIndex, which pass them on, and for models of Anthropic only."""
     check_answer: bool = False
     """Compare the answer with the passages that it cites when a turn ends, as the function `check_answer` does: tells
     `on_event` with an `AnswerChecked`, and the result of the run has it. Costs about a millisecond a sentence."""

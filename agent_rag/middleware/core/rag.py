@@ -200,7 +200,8 @@ class RAGMiddleware:
         except Exception as error:
             logger.exception("tool %s failed", name)
             answered = Answer(said(f"The search failed: {reason_of(error)}.", is_error=True))
-        result = answered.result
+        as_blocks = self.parameters.search_results == "blocks"
+        result = answered.result.model_copy(update={"as_search_results": as_blocks})
         event = ToolCallEvent(
             middleware=self.name,
             tool=name,

@@ -30,6 +30,9 @@ class ToolResult(BaseModel):
     repeated: bool = False
     """From the turn's cache, or refused because it was repeated too often."""
 
+    as_search_results: bool = False
+    """To be shown as `search_result_blocks`, where the framework passes them on."""
+
     def structured(self) -> dict[str, Any]:
         """Citations and flags as plain JSON, for artifact and metadata slots that no model reads."""
         return {
