@@ -124,6 +124,11 @@ async def run_query(sql: str, catalog: Catalog, limits: QueryLimits) -> TableAns
     )
 
 
+def prepare() -> None:
+    """Start the process that answers queries, which takes half a second, before there is one. From a running loop."""
+    _pool().prepare(answer, "select 1", [], 1, QueryLimits().timeout_s)
+
+
 def _first_word(sql: str) -> str:
     """Behind blanks, comments and brackets."""
     at = 0

@@ -44,9 +44,12 @@ class _Workers:
         self._all: set[WorkerProcess] = set()
         self._lock = threading.Lock()
         self.closed = False
+        self.used = False
+        """Whether a process was ever asked for."""
 
     def submit(self, job: Job) -> asyncio.Future[Outcome]:
         self._refuse_closed()
+        self.used = True
         return asyncio.get_running_loop().run_in_executor(self._threads, self._execute, job)
 
     def _refuse_closed(self) -> None:
@@ -147,17 +150,30 @@ class WorkerPool:
         Raises: what `function` raises; NotPortableError: the call cannot travel; ParseTimeoutError, ParserCrashedError,
             ParseLimitError (memory): what became of the worker.
         """
-        if self._workers.owner != os.getpid():  # forked: the workers belong to the parent process
-            self._finalizer.detach()
-            self._start()
+        workers = self._own_workers()
         limit = self.timeout_s if timeout_s is None else timeout_s
         job = Job((os.getcwd(), function, arguments), limit)
         try:
-            outcome = await self._workers.submit(job)
+            outcome = await workers.submit(job)
         except asyncio.CancelledError:
             job.cancel()
             raise
         return _unwrapped(outcome, filename, limit, self.memory_mb)
+
+    def prepare(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Start a worker and let it make this call, whose result nobody gets: a later call need not wait for a process
+        and its imports. Does not wait; nothing where a worker was started before. From a running event loop."""
+        workers = self._own_workers()
+        if not workers.used:
+            prepared = workers.submit(Job((os.getcwd(), function, arguments), self.timeout_s))
+            # What went wrong is an error of the call that needs the worker.
+            prepared.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _own_workers(self) -> _Workers:
+        if self._workers.owner != os.getpid():  # forked: the workers belong to the parent process
+            self._finalizer.detach()
+            self._start()
+        return self._workers
 
     def close(self) -> None:
         """End all workers. Calls that are running fail with ParserCrashedError."""

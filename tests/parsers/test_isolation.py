@@ -21,7 +21,7 @@ from agent_rag import ParserBase, Section
 from agent_rag.documents import text_section
 from agent_rag.errors import ConfigurationError, ParseError, ParseLimitError, ParserCrashedError, ParseTimeoutError
 from agent_rag.parsers import ParserPool, PDFParser, TextParser
-from agent_rag.workers import run_isolated
+from agent_rag.workers import WorkerPool, run_isolated
 
 from .samples import pdf_sample
 
@@ -34,6 +34,18 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+async def test_a_worker_can_be_prepared(tmp_path: Path) -> None:
+    """It is there when it is needed, with what the call has loaded; only the first one is."""
+    async with WorkerPool(1) as pool:
+        pool.prepare(os.mkdir, str(tmp_path / "first"))
+        first = await pool.run(os.getpid, filename="pid")
+        pool.prepare(os.mkdir, str(tmp_path / "second"))
+        second = await pool.run(os.getpid, filename="pid")
+
+    assert first == second != os.getpid()
+    assert [path.name for path in tmp_path.iterdir()] == ["first"]
 
 
 async def test_a_parser_gives_the_same_in_a_worker() -> None:

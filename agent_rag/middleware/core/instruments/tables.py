@@ -13,6 +13,7 @@ from ....errors import TableQueryError
 from ....filters import Filter, FilterField, FilterLike
 from ....retrieval.fence import Fence, clean
 from ....tables import QueryLimits, TableAnswer, TableCitation
+from ....tables.query import prepare
 from ..answering import Answer, once
 from ..arguments import text_argument
 from ..citation import TABLE_PART, Passage, header
@@ -91,6 +92,7 @@ async def _describe(
         within = await allowed(pipeline, turn, filter)
     except StageError as error:
         return await not_available(pipeline, error)
+    prepare()  # a query will follow
     layout = pipeline.layout(turn)
     bases = _keeping(pipeline, names)
     tokens = min(layout.max_tokens, _DESCRIBED_TOKENS) // max(len(bases), 1)
