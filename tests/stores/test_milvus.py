@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,15 +21,16 @@ from hypothesis import strategies as st
 from agent_rag.errors import ConfigurationError, RecordError
 from agent_rag.filters import F
 from agent_rag.testing import StoreContract, record
+from agent_rag.testing.records import document
 from agent_rag.testing.store_contract import MakeStore
 from tests.stores.races import assert_one_version_is_seen
 
 pytest.importorskip("pymilvus", reason="pip install 'agent-rag-middleware[milvus]' to run this")
 pytest.importorskip("milvus_lite", reason="pip install 'agent-rag-middleware[milvus]' to run this")
 
-from agent_rag.stores.engine.prepared import PreparedChunk
-from agent_rag.stores.milvus import MilvusLiteStore
+from agent_rag.stores.milvus import MilvusLiteStore, client
 from agent_rag.stores.milvus.schema import MilvusDialect, MilvusInfo, chunk_row, chunks_of
+from agent_rag.stores.versions.protocol import NewRow
 
 SERVER = os.environ.get("AGENT_RAG_MILVUS_URL")
 
@@ -102,6 +105,47 @@ class TestMilvusEndpoint(StoreContract):
 
         assert reads > 0
 
+    async def test_stores_that_create_one_collection_at_once_make_one(
+        self, make_store: MakeStore, collection: str
+    ) -> None:
+        """Whoever is first decides its size; nothing that was written to it goes, and no heads of others stay."""
+        async with make_store() as first, make_store() as second:
+            await asyncio.gather(
+                first.create_collection(collection, 4), second.create_collection(collection, 8), return_exceptions=True
+            )
+            info = await second.collection_info(collection)
+            assert info is not None
+            vector = (1.0, *[0.0] * (info.dimensions - 1))
+            for number, store in enumerate((first, second)):
+                await store.insert(collection, [record(f"d{number}", vector=vector)])
+            names = await asyncio.to_thread(store._engine._server.milvus.names)  # type: ignore[attr-defined]
+
+            assert [item.document_id for item in await first.list_documents(collection)] == ["d0", "d1"]
+            assert len([name for name in names if name.startswith(chunks_of(collection).removesuffix("chunks"))]) == 2
+
+    async def test_large_chunks_are_read_in_parts(
+        self, make_store: MakeStore, collection: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By what they take in an answer: 40 of 4,000 characters, at most 100,000 bytes each time."""
+        monkeypatch.setattr(client, "PIECE_BYTES", 100_000)
+        async with make_store() as store:
+            await store.create_collection(collection, 4)
+            await store.replace(collection, [document()], [record("doc", n, f"{n} {'x' * 4_000}") for n in range(40)])
+            answers = []
+            call = client.Connection.call
+
+            def counting(self: client.Connection, method: str, *arguments: object, **options: object) -> object:
+                answer = call(self, method, *arguments, **options)
+                if method == "get" and "c" in options.get("output_fields", ()):  # type: ignore[operator]
+                    answers.append(len(answer))
+                return answer
+
+            monkeypatch.setattr(client.Connection, "call", counting)
+            listed = await store.list_chunks(collection, "doc", limit=50)
+
+        assert [item.chunk.chunk_index for item in listed] == list(range(40))
+        assert answers == [5] * 8
+
 
 # --- options and names ---
 
@@ -145,12 +189,10 @@ def test_no_value_gets_into_an_expression(field: str, value: object, more: list[
 
 def test_too_many_filter_values_are_refused() -> None:
     """A list that does not fit in a field of Milvus raises, with the limit."""
-    chunk = PreparedChunk.of(
-        record(metadata={"tags": [str(n) for n in range(5_000)]}), [1.0, 0.0, 0.0, 0.0], keyword=True
-    )
+    row = NewRow(0, np.zeros(4, np.float32), "{}", {"tags": [str(n) for n in range(5_000)]}, [])
 
     with pytest.raises(RecordError, match="3,800"):
-        chunk_row(("", "doc"), 7, chunk, MilvusInfo(name="c", dimensions=4))
+        chunk_row(MilvusInfo(name="c", dimensions=4), "7", row, 1.0)
 
 
 _STALLING_SERVER = """

@@ -8,10 +8,13 @@ import signal
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from agent_rag.filters import F
 from agent_rag.stores.base import RetrieveRequest
+from agent_rag.stores.versions import publisher
+from agent_rag.stores.versions.protocol import NewRow, NewVersion, Primitives, head_id, new_version
 from agent_rag.testing import record
 from agent_rag.testing.records import document
 
@@ -56,24 +59,59 @@ async def test_what_a_killed_writer_left_goes(tmp_path: Path) -> None:
     async with MilvusLiteStore(path) as store:
         await store.create_collection("c", 4)
         await store.replace("c", [document("doc")], [record("doc", n, "pear") for n in range(3)])
-        connection = store._engine.connection  # type: ignore[attr-defined]
-        rows = connection.query("rag_c_chunks", "", ["g", "p", "y", "c", "v", "k", "w"])
-        lost = [{**row, "id": f"7:{n}", "g": 7, "n": {}, "y": [], "w": []} for n, row in enumerate(rows)]
-        connection.upsert("rag_c_chunks", lost)
-        before = (
-            connection.count("rag_c_chunks"),
-            await store.count("c"),
-            len(await store.search("c", [1.0, 0, 0, 0], 9)),
-        )
+        before = (await _left(store), await store.count("c"), len(await store.search("c", [1.0, 0, 0, 0], 9)))
 
     async with MilvusLiteStore(path) as store:
         found = await store.search("c", [1.0, 0, 0, 0], 9)
-        connection = store._engine.connection  # type: ignore[attr-defined]
-        after = connection.count("rag_c_chunks")
+        after = sum((await _rows(store).tally(None)).values())
 
     assert before == (6, 3, 3)
     assert [hit.chunk.text for hit in found] == ["pear"] * 3
     assert after == 3
+
+
+async def test_what_a_cancelled_writer_left_goes_with_the_next_write(tmp_path: Path) -> None:
+    """Within one opening, too; and with `compact`, where the document is written no more."""
+    async with MilvusLiteStore(tmp_path / "rag.db") as store:
+        await store.create_collection("c", 4)
+        await store.replace("c", [document("doc")], [record("doc", n, "pear") for n in range(3)])
+        await _left(store)
+        await store.replace("c", [document("doc")], [record("doc", n, "plum") for n in range(2)])
+        after_write = sum((await _rows(store).tally(None)).values())
+        await _left(store)
+
+        assert await store.compact("c") == 3
+        assert (after_write, sum((await _rows(store).tally(None)).values()), await store.count("c")) == (2, 2, 2)
+
+
+async def test_a_deleted_document_leaves_nothing_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tombstone tells writers that are at work; `compact` removes those that are older than an hour."""
+    async with MilvusLiteStore(tmp_path / "rag.db") as store:
+        await store.create_collection("c", 4)
+        await store.replace("c", [document("doc")], [record("doc")])
+        await store.delete_documents("c", ["doc"])
+        await store.compact("c")
+        young = await _rows(store).get_heads([head_id(("", "doc"))])
+        monkeypatch.setattr(publisher, "LEFTOVER_S", -1.0)
+        await store.compact("c")
+
+        assert [head.summary for head in young.values()] == [None]
+        assert await _rows(store).get_heads([head_id(("", "doc"))]) == {}
+
+
+def _rows(store: MilvusLiteStore) -> Primitives:
+    """Of collection "c", which was used before."""
+    return store._engine._collections["c"].primitives
+
+
+async def _left(store: MilvusLiteStore) -> int:
+    """Write three chunks of a version that is never published. Returns the number of chunks in the file then."""
+    version = new_version(head_id(("", "doc")))
+    chunks = [record("doc", n, "pear").chunk for n in range(3)]
+    vector = np.array([1.0, 0, 0, 0], np.float32)
+    rows = [NewRow(chunk.chunk_index, vector, chunk.model_dump_json(), {}, [1, 2]) for chunk in chunks]
+    await _rows(store).put_rows([NewVersion(("", "doc"), version, rows)], 2.0)
+    return sum((await _rows(store).tally(None)).values())
 
 
 async def test_rows_that_milvus_lite_holds_twice_are_found_once(tmp_path: Path) -> None:

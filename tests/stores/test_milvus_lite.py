@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_rag.errors import ConfigurationError, StoreError, StoreLockedError
+from agent_rag.errors import CollectionNotFoundError, ConfigurationError, StoreError, StoreLockedError
 from agent_rag.filters import F, matches
 from agent_rag.stores import MemoryStore
-from agent_rag.stores.base import RetrieveRequest
+from agent_rag.stores.base import CollectionInfo, RetrieveRequest
 from agent_rag.testing import StoreContract, assert_congruent, record
 from agent_rag.testing.records import document
 from agent_rag.testing.store_contract import MakeStore
@@ -30,6 +30,7 @@ from milvus_lite import CollectionSchema, DataType, FieldSchema, MilvusLite
 from pymilvus import MilvusClient
 
 from agent_rag.stores.milvus import MilvusLiteStore
+from agent_rag.stores.milvus.lite import LiteConnection
 from tests.stores.milvus_file import start_process
 
 
@@ -118,6 +119,52 @@ async def test_files_of_an_earlier_layout_are_refused(tmp_path: Path) -> None:
 
     with MilvusLite(str(path)) as lite:
         assert lite.list_collections() == ["agent_rag"]
+
+
+async def test_a_collection_of_the_layout_before_is_refused(tmp_path: Path) -> None:
+    """Its head rows had fixed places; it stays as it is, can be listed and dropped."""
+    path = tmp_path / "rag.db"
+    kind, field = DataType.VARCHAR, FieldSchema
+    texts = FieldSchema("f", DataType.ARRAY, element_type=kind, max_capacity=9, max_length=999)
+    info = CollectionInfo(name="c", dimensions=2).model_dump_json()
+    with MilvusLite(str(path)) as lite:
+        for name, column in (("rag_c_chunks", field("p", kind, max_length=64)), ("rag_c_heads", texts)):
+            key = field("id", kind, is_primary=True, max_length=100)
+            lite.create_collection(
+                name, CollectionSchema([key, field("v", DataType.FLOAT_VECTOR, dim=2), column])
+            ).insert([{"id": "info", "v": [0.0, 0.0], column.name: [info] if column is texts else ""}])
+
+    async with MilvusLiteStore(path) as store:
+        listed = await store.list_collections()
+        with pytest.raises(StoreError, match=r"written by another release \(layout 1, this one reads 2\)"):
+            await store.insert("c", [record("a", vector=(1.0, 0.0))])
+        with pytest.raises(StoreError, match="copy it with the release that wrote it"):
+            await store.count("c")
+
+    with MilvusLite(str(path)) as lite:
+        assert lite.list_collections() == ["rag_c_chunks", "rag_c_heads"]
+        assert [lite.get_collection(name).num_entities for name in lite.list_collections()] == [1, 1]
+    async with MilvusLiteStore(path) as store:
+        await store.delete_collection("c")
+        assert (listed, await store.list_collections()) == (["c"], [])
+
+
+async def test_collections_of_other_programs_are_left_alone(tmp_path: Path) -> None:
+    """Also one that is named as ours are; the error says which."""
+    path = tmp_path / "rag.db"
+    fields = [
+        FieldSchema("id", DataType.VARCHAR, is_primary=True, max_length=100),
+        FieldSchema("price", DataType.FLOAT_VECTOR, dim=2),
+    ]
+    with MilvusLite(str(path)) as lite:
+        lite.create_collection("rag_c_chunks", CollectionSchema(fields))
+
+    async with MilvusLiteStore(path) as store:
+        assert await store.list_collections() == []
+        assert await store.collection_info("c") is None
+        for call in (store.create_collection("c", 2), store.delete_collection("c")):
+            with pytest.raises(CollectionNotFoundError, match="'rag_c_chunks' belongs to another program"):
+                await call
 
 
 async def test_milvus_own_tools_can_search_a_collection(tmp_path: Path) -> None:
@@ -382,6 +429,24 @@ async def test_large_documents_are_written_in_pieces(tmp_path: Path) -> None:
         assert await writing == 0
         assert await store.count("c") == 1_000
         assert seen <= {0, 1_000}
+
+
+async def test_a_search_right_after_a_write_is_one_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a server it is two: another program's clock may be late, and its version may have been found in part."""
+    asked = []
+    search = LiteConnection.search
+
+    def counting(self: LiteConnection, *arguments: object) -> object:
+        asked.append(arguments)
+        return search(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LiteConnection, "search", counting)
+    async with MilvusLiteStore(tmp_path / "rag.db") as store:
+        await store.create_collection("c", 4)
+        await store.replace("c", [document()], [record("doc", n) for n in range(3)])
+        found = await store.search("c", [1.0, 0, 0, 0], 5)
+
+    assert (len(found), len(asked)) == (3, 1)
 
 
 async def test_after_a_failed_write_the_store_has_to_be_opened_again(

@@ -15,6 +15,7 @@ from agent_rag.stores.versions.engine import LAYOUT, VersionsEngine
 from agent_rag.stores.versions.exact_scores import bm25, similarities
 from agent_rag.stores.versions.heads import Runs
 from agent_rag.stores.versions.protocol import (
+    CLOCKS_S,
     Among,
     Current,
     Head,
@@ -65,6 +66,7 @@ class MemoryPrimitives:
         self.world = world
         self.info = info
         self.guarded = world.guarded
+        self.clocks_s = CLOCKS_S
         self._gate = gate or Gate()
 
     def terms(self, tokens: Iterable[str]) -> list[str]:

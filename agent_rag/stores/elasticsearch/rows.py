@@ -31,6 +31,7 @@ from ..versions.exact_scores import bm25
 from ..versions.groups import side_by_side, slices
 from ..versions.heads import Runs
 from ..versions.protocol import (
+    CLOCKS_S,
     Among,
     Current,
     Head,
@@ -93,6 +94,7 @@ class Rows:
     """One collection."""
 
     guarded = True
+    clocks_s = CLOCKS_S
 
     def __init__(self, connection: Connection, index: str, info: StoredInfo) -> None:
         self.info = info

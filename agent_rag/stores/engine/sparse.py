@@ -84,17 +84,17 @@ def of_terms(
 
 
 class Postings:
-    """Terms of several points: `point`, `term` and `frequency` side by side, and `lengths` by point."""
+    """Terms of several points: `point`, `term` and `frequency` side by side, `lengths` and `averages` by point."""
 
     def __init__(
         self, ids: npt.NDArray[np.uint32], weights: npt.NDArray[np.float64], sizes: npt.NDArray[np.int64]
     ) -> None:
         points = np.repeat(np.arange(len(sizes)), sizes)
         self.lengths = self._by_point(len(sizes), points, ids, weights, _LENGTH)
-        average = self._by_point(len(sizes), points, ids, weights, _AVERAGE)
+        self.averages = self._by_point(len(sizes), points, ids, weights, _AVERAGE)
         kept = ids < _AVERAGE
         self.point, self.term, weights = points[kept], ids[kept], weights[kept]
-        base = K1 * (1 - B + B * self.lengths / np.maximum(average, 1e-9))
+        base = K1 * (1 - B + B * self.lengths / np.maximum(self.averages, 1e-9))
         self.frequency = np.rint(weights * base[self.point] / np.maximum(1 - weights, 1e-9))
 
     @staticmethod

@@ -1,130 +1,34 @@
-"""The connection to a Milvus server: opening, errors, messages of a size that it takes."""
+"""The connection to a Milvus server: opening, errors, answers of a size that it sends."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from abc import ABC, abstractmethod
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._util.extras import needs
 from ...errors import CollectionNotFoundError, StoreError, StoreUnavailableError, redact
 from ..engine.records import closed_store
-from ..versions.groups import at_most, grouped
+from ..versions.groups import at_most, grouped, slices
+from .calls import PIECE_BYTES, Having, Milvus, Stored, joined
 from .options import MilvusOptions
-from .schema import (
-    CONTENT,
-    DENSE,
-    DOCUMENT_HASH,
-    HEAD,
-    HEAD_OF,
-    ID,
-    NUMBER,
-    NUMBERS,
-    SPARSE,
-    SUMMARY,
-    TERMS,
-    TOKEN_LIST,
-    MilvusDialect,
-    MilvusInfo,
-    row_bytes,
-)
+from .schema import CONTENT, DENSE, ID, PLACE, PLACES, SIZE, SPARSE, TERMS, TOKEN_LIST, Fields, Indexes, typed
 
-# A server refuses messages above 64 MB.
-_PIECE_BYTES = 24_000_000
+_FEW = 30
+"""Chunks that are read without looking at their sizes first."""
 _IDS_PER_CALL = 1_000
-_PAGE_ROWS = 2_000
-MAX_LIMIT = 16_384
+_PAGE_ROWS = 1_000
 _STRONG = {"consistency_level": "Strong"}
+_WAITS, _WAIT_S = 10, 0.1
 _UNAVAILABLE_CODES = frozenset({2})
 _MISSING_CODES = frozenset({4, 100})
-_NUMBER_SPACE = 2**62 + 1
 
 _log = logging.getLogger(__name__)
 
 
-class Rows(ABC):
-    """What the engine asks of a Milvus, wherever it runs. All calls block.
-
-    Args:
-        options: Of the store.
-    """
-
-    is_shared: bool = True
-    """Whether others may write during a read."""
-    dialect = MilvusDialect()
-
-    def __init__(self, options: MilvusOptions) -> None:
-        self.options = options
-
-    @abstractmethod
-    def open(self) -> None:
-        """Raises: StoreUnavailableError, StoreLockedError."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Harmless when closed."""
-
-    @property
-    @abstractmethod
-    def has_snapshots(self) -> bool:
-        """Whether a search sees the rows of one moment."""
-
-    @abstractmethod
-    def upsert(self, collection: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write `rows`, all of which fit in one message (see `pieces`)."""
-
-    def pieces(self, rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-        """`rows` in parts for one message each."""
-        return grouped(rows, at_most(self.options.batch_size), (row_bytes, _PIECE_BYTES))
-
-    @abstractmethod
-    def delete(self, collection: str, ids: Sequence[str]) -> None: ...
-
-    @abstractmethod
-    def get(self, collection: str, ids: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
-        """Rows by id; missing ones are left out."""
-
-    @abstractmethod
-    def query(self, collection: str, condition: str, fields: Sequence[str]) -> list[dict[str, Any]]:
-        """Rows that match, at most about `MAX_LIMIT`."""
-
-    @abstractmethod
-    def count(self, collection: str, condition: str = "") -> int:
-        """Rows that match."""
-
-    @abstractmethod
-    def scan(self, collection: str, condition: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """All rows of versions that match."""
-
-    @abstractmethod
-    def search(
-        self, collection: str, field_name: str, query: Any, limit: int, condition: str, fields: Sequence[str]
-    ) -> list[dict[str, Any]]:
-        """The best rows with ``id`` and ``distance``, best first."""
-
-    @abstractmethod
-    def has(self, collection: str) -> bool: ...
-
-    @abstractmethod
-    def load(self, collection: str) -> None:
-        """Before the first read of a session; harmless when loaded."""
-
-    @abstractmethod
-    def drop(self, collection: str) -> None: ...
-
-    @abstractmethod
-    def names(self) -> list[str]: ...
-
-    @abstractmethod
-    def create_chunks(self, collection: str, info: MilvusInfo) -> None: ...
-
-    @abstractmethod
-    def create_heads(self, collection: str) -> None: ...
-
-
-class Connection(Rows):
+class Connection(Milvus):
     """A MilvusClient that is open or closed."""
 
     def __init__(self, owner: object, options: MilvusOptions) -> None:
@@ -189,64 +93,79 @@ class Connection(Rows):
         )
 
     @property
+    def version(self) -> str:
+        return str(self.call("get_server_version"))
+
+    @property
     def has_snapshots(self) -> bool:
         """Whether a search at an address sees the rows of one moment, as it does on a Milvus server.
 
         Milvus Lite 3.2 reads the rows first and what was deleted at the end, and both change meanwhile.
         """
         if self._has_snapshots is None:
-            self._has_snapshots = "lite" not in str(self.call("get_server_version"))
+            self._has_snapshots = "lite" not in self.version
         return self._has_snapshots
 
     # --- rows ---
 
     def upsert(self, collection: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write `rows`, all of which fit in one message (see `pieces`)."""
         self.call("upsert", collection, list(rows))
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
-        for start in range(0, len(ids), _IDS_PER_CALL):
-            self.call("delete", collection, ids=list(ids[start : start + _IDS_PER_CALL]))
+        for part in slices(ids, _IDS_PER_CALL):
+            self.call("delete", collection, ids=list(part))
 
-    def get(self, collection: str, ids: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
-        """Rows by id; missing ones are left out."""
-        found: list[dict[str, Any]] = []
-        for start in range(0, len(ids), _IDS_PER_CALL):
-            part = list(ids[start : start + _IDS_PER_CALL])
-            found += self.call("get", collection, ids=part, output_fields=list(fields), **_STRONG)
+    def delete_tombstones(self, heads: str, before: float) -> None:
+        """None: Milvus cannot delete a row only while it is the one that was read, and a head that is written over it
+        at that moment would be lost."""
+
+    def get(self, collection: str, ids: Sequence[str], fields: Sequence[str]) -> list[Stored]:
+        """In answers of a size that the server sends."""
+        parts: Iterator[Sequence[str]] = slices(ids, _IDS_PER_CALL)
+        if len(ids) > _FEW and CONTENT in fields:
+            sizes = {row[ID]: row[SIZE] for row in self.get(collection, ids, [SIZE])}
+            parts = grouped(sizes, at_most(_IDS_PER_CALL), (sizes.__getitem__, PIECE_BYTES))
+        found: list[Stored] = []
+        for part in parts:
+            found += self.call("get", collection, ids=list(part), output_fields=list(fields), **_STRONG)
         return found
 
-    def query(self, collection: str, condition: str, fields: Sequence[str]) -> list[dict[str, Any]]:
-        """Rows that match, at most about `MAX_LIMIT`."""
-        rows = self.call("query", collection, filter=condition, output_fields=list(fields), **_STRONG)
+    def _query(self, collection: str, condition: str, fields: Sequence[str], **options: Any) -> list[Stored]:
+        rows = self.call("query", collection, filter=condition, output_fields=list(fields), **options, **_STRONG)
         return list(rows)
 
-    def count(self, collection: str, condition: str = "") -> int:
-        # Without a condition Milvus Lite counts ids; with one it reads every row that matches, 60 microseconds each.
-        (row,) = self.call("query", collection, filter=condition, output_fields=["count(*)"], **_STRONG)
+    def scan(self, collection: str, condition: str, fields: Sequence[str], having: Having) -> Iterator[Stored]:
+        """A page at a time: places are random, so ranges of them are pages."""
+        wanted = joined(condition, having)
+        rows = self._query(collection, wanted, fields, limit=_PAGE_ROWS)
+        if len(rows) < _PAGE_ROWS:
+            yield from rows
+            return
+        pages = -(-2 * self._counted(collection, wanted) // _PAGE_ROWS)
+        for page in range(pages):
+            low, high = PLACES * page // pages, PLACES * (page + 1) // pages
+            yield from self._query(collection, f"{PLACE} > {low} and {PLACE} <= {high} and {wanted}", fields)
+
+    def _counted(self, collection: str, condition: str) -> int:
+        (row,) = self._query(collection, condition, ["count(*)"])
         return int(row["count(*)"])
 
-    def scan(self, collection: str, condition: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """All rows of versions that match, a page at a time: numbers are random, so ranges of them are pages."""
-        total = self.count(collection, f"{NUMBER} > 0" + (f" and {condition}" if condition else ""))
-        pages = -(-total // _PAGE_ROWS)
-        for page in range(pages):
-            low, high = _NUMBER_SPACE * page // pages, _NUMBER_SPACE * (page + 1) // pages
-            bounds = f"{NUMBER} > {low} and {NUMBER} <= {high}"
-            rows = self.query(collection, f"{bounds} and {condition}" if condition else bounds, fields)
-            yield from {row[ID]: row for row in rows}.values()
+    def count(self, collection: str) -> int:
+        return self._counted(collection, "")
+
+    def frequencies(self, collection: str, terms: Sequence[int], condition: str) -> dict[int, int]:
+        more = f" and {condition}" if condition else ""
+        return {term: self._counted(collection, self.dialect.has_term(term) + more) for term in terms}
 
     def search(
-        self, collection: str, field_name: str, query: Any, limit: int, condition: str, fields: Sequence[str]
-    ) -> list[dict[str, Any]]:
-        """The best rows with ``id`` and ``distance``, best first."""
-        metric = "IP" if field_name == SPARSE else self.options.metric_type
+        self, collection: str, metric: str, query: Any, limit: int, condition: str, fields: Sequence[str]
+    ) -> list[Stored]:
         (hits,) = self.call(
             "search",
             collection,
             data=[query],
-            anns_field=field_name,
-            limit=min(limit, MAX_LIMIT),
+            anns_field=SPARSE if isinstance(query, dict) else DENSE,
+            limit=limit,
             filter=condition,
             output_fields=list(fields),
             search_params={"metric_type": metric},
@@ -257,12 +176,37 @@ class Connection(Rows):
 
     # --- collections ---
 
-    def has(self, collection: str) -> bool:
-        return bool(self.call("has_collection", collection))
+    def fields(self, collection: str) -> list[str] | None:
+        if not self.call("has_collection", collection):
+            return None
+        try:
+            return [field["name"] for field in self.call("describe_collection", collection)["fields"]]
+        except CollectionNotFoundError:  # dropped meanwhile
+            return None
 
-    def load(self, collection: str) -> None:
-        """Before the first read of a session; harmless when loaded."""
-        if collection not in self._loaded:
+    def names(self) -> list[str]:
+        return list(self.call("list_collections"))
+
+    def create(self, collection: str, fields: Fields) -> bool:
+        schema = self.pymilvus.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+        for name, field in fields.items():
+            kind, options = typed(field, self.pymilvus.DataType)
+            schema.add_field(name, kind, **options)
+        try:
+            self.call("create_collection", collection, schema=schema, num_shards=1, **_STRONG)
+        except StoreError:
+            for _ in range(_WAITS):  # for another process that is quicker
+                if self.fields(collection) is not None:
+                    return False
+                time.sleep(_WAIT_S)
+            raise
+        return True
+
+    def load(self, collection: str, indexes: Indexes | None = None, heads: str | None = None) -> None:
+        if collection in self._loaded:
+            return
+        with self.making:
+            self._make_indexes(collection, indexes or {})
             self.call("load_collection", collection)
             self._loaded.add(collection)
 
@@ -270,68 +214,22 @@ class Connection(Rows):
         self._loaded.discard(collection)
         self.call("drop_collection", collection)
 
-    def names(self) -> list[str]:
-        return list(self.call("list_collections"))
+    def _make_indexes(self, collection: str, indexes: Indexes) -> None:
+        """Those that are not there."""
+        for field, parameters in indexes.items():
+            if self._has_index(collection, field):
+                continue
+            one = self.pymilvus.MilvusClient.prepare_index_params()
+            one.add_index(field, **parameters)
+            try:
+                # Without waiting, which pymilvus does in steps of half a second per index; loading waits for them.
+                self.call("create_index", collection, one, sync=False)
+            except StoreError as error:
+                if self._has_index(collection, field):  # another process was quicker
+                    continue
+                if field not in (TOKEN_LIST, TERMS):
+                    raise
+                _log.warning("no index on %s.%s, so filters read all rows: %s", collection, field, error)
 
-    def create_chunks(self, collection: str, info: MilvusInfo) -> None:
-        schema, indexes = self._schema()
-        data = self.pymilvus.DataType
-        if info.dimensions:
-            schema.add_field(DENSE, data.FLOAT_VECTOR, dim=info.dimensions)
-            indexes.add_index(DENSE, index_type=self.options.index_type, metric_type=self.options.metric_type)
-        schema.add_field(HEAD_OF, data.VARCHAR, max_length=64)
-        if info.is_sparse:
-            schema.add_field(SPARSE, data.SPARSE_FLOAT_VECTOR)
-            indexes.add_index(SPARSE, index_type="SPARSE_INVERTED_INDEX", metric_type="IP")
-        self._add_texts(schema, CONTENT)
-        schema.add_field(TERMS, data.ARRAY, element_type=data.INT64, max_capacity=4_096)
-        indexes.add_index(TERMS, index_type="INVERTED")
-        self._create(collection, schema, indexes)
-
-    def create_heads(self, collection: str) -> None:
-        schema, indexes = self._schema()
-        data = self.pymilvus.DataType
-        schema.add_field(DENSE, data.FLOAT_VECTOR, dim=2)
-        indexes.add_index(DENSE, index_type="FLAT", metric_type="L2")
-        schema.add_field(DOCUMENT_HASH, data.VARCHAR, max_length=64)
-        indexes.add_index(DOCUMENT_HASH, index_type="INVERTED")
-        self._add_texts(schema, HEAD, SUMMARY)
-        self._create(collection, schema, indexes)
-
-    def _schema(self) -> tuple[Any, Any]:
-        data = self.pymilvus.DataType
-        schema = self.pymilvus.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field(ID, data.VARCHAR, max_length=100, is_primary=True)
-        schema.add_field(NUMBER, data.INT64)
-        schema.add_field(TOKEN_LIST, data.ARRAY, element_type=data.VARCHAR, max_capacity=4_096, max_length=32)
-        schema.add_field(NUMBERS, data.JSON)
-        indexes = self.pymilvus.MilvusClient.prepare_index_params()
-        indexes.add_index(NUMBER, index_type="INVERTED")
-        indexes.add_index(TOKEN_LIST, index_type="INVERTED")
-        return schema, indexes
-
-    def _add_texts(self, schema: Any, *names: str) -> None:
-        data = self.pymilvus.DataType
-        for name in names:
-            schema.add_field(name, data.ARRAY, element_type=data.VARCHAR, max_capacity=4_096, max_length=65_535)
-
-    def _create(self, collection: str, schema: Any, indexes: Any) -> None:
-        try:
-            self.call("create_collection", collection, schema=schema, num_shards=1, **_STRONG)
-        except StoreError:
-            if not self.has(collection):  # else another process was quicker
-                raise
-        for index in indexes:
-            self._create_index(collection, index)
-        self.load(collection)
-
-    def _create_index(self, collection: str, index: Any) -> None:
-        one = self.pymilvus.MilvusClient.prepare_index_params()
-        one.add_index(index.field_name, **index.get_index_configs())
-        try:
-            # Without waiting, which pymilvus does in steps of half a second per index; loading waits for them.
-            self.call("create_index", collection, one, sync=False)
-        except StoreError as error:
-            if index.field_name not in (TOKEN_LIST, TERMS):
-                raise
-            _log.warning("no index on %s.%s, so filters read all rows: %s", collection, index.field_name, error)
+    def _has_index(self, collection: str, field: str) -> bool:
+        return bool(self.call("list_indexes", collection, field))

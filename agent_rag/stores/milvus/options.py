@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import SecretStr
 
 DISTANCES = {"COSINE": "Cosine", "IP": "Dot", "L2": "Euclid"}
+METRICS = {distance: metric for metric, distance in DISTANCES.items()}
 
 
 @dataclass(frozen=True)
@@ -28,3 +29,8 @@ class MilvusOptions:
     def is_local(self) -> bool:
         """Whether `uri` is a file of Milvus Lite."""
         return "://" not in self.uri
+
+    @property
+    def vector_index(self) -> str:
+        """Kind of the index of vectors."""
+        return "FLAT" if self.is_local else self.index_type

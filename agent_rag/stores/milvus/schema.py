@@ -1,8 +1,8 @@
-"""How documents lie on a Milvus server, and the one function that writes filter expressions.
+"""How documents lie in Milvus, and the one function that writes filter expressions.
 
-A collection is two Milvus collections. ``<name>_chunks`` has a row per chunk, ``<name>_heads`` a row per document. Each
-version of a document has a random number; a chunk's id is ``<number>:<index>``, and the head names the number and the
-indexes that count. So writing the head is what publishes a version, whatever else lies in the chunks.
+A collection is two Milvus collections: ``rag_<name>_chunks`` has a row per chunk, ``rag_<name>_heads_<mark>`` a row per
+document, and `INFO_ID`. The mark is random, and part of the name of a field of the chunks: who makes the chunks first
+has made the collection, with the heads that belong to it.
 
 Milvus takes filters as text only and cannot bind values: what goes into an expression here are field names of this
 module, hexadecimal hashes and numbers, never a caller's text.
@@ -12,34 +12,35 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import re
-import secrets
-import time
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
 
-from pydantic import BaseModel, Field
-
-from ...documents import Chunk, DocumentSummary
 from ...errors import RecordError
 from ...filters import FilterLike
 from ...filters.plan import plan
-from ..engine.payload import CHUNK, TOKENS, metadata_payload, parse_chunk, translate
-from ..engine.prepared import PreparedChunk
-from ..versions.heads import Head, Name
+from ..engine.filter_tokens import token_hash
+from ..engine.payload import TOKENS, metadata_payload, translate
+from ..engine.sparse import Terms, storable_average
+from ..versions.heads import Name
+from ..versions.protocol import Head, NewRow, RowId, head_of
 from ..versions.stored_info import StoredInfo
+from .options import METRICS
 
-ID, NUMBER, DENSE, SPARSE = "id", "g", "v", "k"
+ID, PLACE, VERSION, LENGTH = "id", "a", "g", "l"
+"""On all rows. `PLACE` is a random number above 0 on chunks and heads, 0 on others; `LENGTH` counts tokens."""
 TOKEN_LIST, NUMBERS = "y", "n"
-CONTENT, TERMS = "c", "w"
-"""`TERMS`: the term ids of a chunk, to count document frequencies."""
-HEAD_OF = "p"
-"""On a chunk: the id of its document's head row."""
-DOCUMENT_HASH, HEAD, SUMMARY = "q", "f", "h"
+DENSE, SPARSE, CONTENT, SIZE, TERMS = "v", "k", "c", "z", "w"
+"""On chunks. `SIZE`: most bytes of it in an answer. `TERMS`: term ids, to count document frequencies."""
+DOCUMENT_HASH, HEAD, BRIEF, REVISION, COUNT, INDEXED = "q", "f", "b", "r", "m", "x"
+"""On heads. `BRIEF`: what searches read of a head."""
 INFO_ID, REMOVALS_ID = "info", "removals"
 
 NEVER, ALWAYS = 'id == ""', 'id != ""'
+PLACES = 2**62
+_HEAD_FIELD = re.compile(r"p((?:_[0-9a-f]{16})?)")  # without a mark in the layout before
 _PIECE = 16_000  # characters; a VARCHAR holds 65,535 bytes
 _CAPACITY = 4_096
 _MAX_TOKENS = 3_800
@@ -50,68 +51,62 @@ _TOP, _TOP_STORED, _NO_TERMS = 2**32 - 1, 2**32 - 3, 2**32 - 4
 class MilvusInfo(StoredInfo):
     """The row `INFO_ID` of the heads."""
 
-    weight_average: float = 0.0
-    """Average length that new sparse weights are computed with; 0 until the first write."""
+    mark: str = ""
+    """What tells this collection from earlier ones of the same name."""
 
     @property
     def is_sparse(self) -> bool:
         """Whether chunks have the column `SPARSE`; Milvus wants some kind of vector."""
         return self.keyword or not self.dimensions
 
+    @property
+    def chunks(self) -> str:
+        return chunks_of(self.name)
 
-class MilvusHead(BaseModel):
-    """What a head row says of its document besides the summary."""
+    @property
+    def heads(self) -> str:
+        return heads_of(self.name, self.mark)
 
-    scope: str
-    document_id: str
-    head: dict[str, Any]
-    history: list[int] = Field(default_factory=list)
-    """Numbers of the versions before this one, latest first."""
-    written_at: float = 0.0
-    """Seconds since 1970, by the writer's clock."""
-
-
-class Stored(NamedTuple):
-    """A head as it was read."""
-
-    name: Name
-    head: Head
-    history: list[int]
-    written_at: float = 0.0
+    @property
+    def head_field(self) -> str:
+        """On a chunk: the id of its document's head."""
+        return f"p{self.mark}"
 
 
 # --- names ---
 
 
 def chunks_of(name: str) -> str:
-    return f"{milvus_name(name)}_chunks"
+    return f"{_milvus_name(name)}_chunks"
 
 
-def heads_of(name: str) -> str:
-    return f"{milvus_name(name)}_heads"
+def heads_of(name: str, mark: str) -> str:
+    return f"{_milvus_name(name)}_heads{mark}"
 
 
-def milvus_name(name: str) -> str:
+def heads_beside(chunks: str, fields: Collection[str]) -> str | None:
+    """The collection of heads that belongs to one of chunks with these fields; None where it is not ours."""
+    marks = [found[1] for field in fields if (found := _HEAD_FIELD.fullmatch(field))]
+    return f"{chunks.removesuffix('chunks')}heads{marks[0]}" if marks else None
+
+
+def new_mark() -> str:
+    return f"_{random.SystemRandom().randrange(16**16):016x}"
+
+
+def _milvus_name(name: str) -> str:
     """Milvus takes letters, digits and underscores; equal for equal names only."""
     safe = re.sub(r"[^a-zA-Z0-9]", lambda found: f"_{ord(found[0]):x}_", name)
     return f"rag_{safe}" if len(safe) <= 180 else f"rag_{safe[:100]}__{hashlib.sha256(name.encode()).hexdigest()}"
 
 
-def new_number() -> int:
-    return secrets.randbits(62) + 1
+def row_id(row: RowId) -> str:
+    return f"{row.version}:{row.index}"
 
 
-def chunk_row_id(number: int, index: int) -> str:
-    return f"{number}:{index}"
-
-
-def parse_row_id(row_id: str) -> tuple[int, int]:
-    number, _, index = row_id.partition(":")
-    return int(number), int(index)
-
-
-def head_row_id(name: Name) -> str:
-    return hashlib.sha256(json.dumps(name).encode()).hexdigest()
+def parse_row_id(text: str) -> RowId:
+    version, _, index = text.partition(":")
+    return RowId(version, int(index))
 
 
 def document_hash(document_id: str) -> str:
@@ -119,11 +114,6 @@ def document_hash(document_id: str) -> str:
 
 
 # --- filters ---
-
-
-@lru_cache(maxsize=100_000)
-def token_hash(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 class MilvusDialect:
@@ -152,92 +142,152 @@ class MilvusDialect:
         parts = [*must, *([f"({' or '.join(should)})"] if should else []), *(f"(not {part})" for part in must_not)]
         return f"({' and '.join(parts)})" if parts else f"({ALWAYS})"
 
-    def condition(self, metadata_filter: FilterLike | None, *more: str) -> str:
-        """An expression for `metadata_filter` and all of `more`; "" for every row."""
+    def condition(self, metadata_filter: FilterLike | None, *more: str, without: Collection[str] = ()) -> str:
+        """An expression for `metadata_filter`, all of `more` and none of the versions `without`; "" for every row."""
         node = plan(metadata_filter)
         parts = [*more, *([] if node is None else [translate(node, self)])]
+        if without:
+            parts.append(among(VERSION, sorted(without), negate=True))
         return " and ".join(parts)
 
 
-def among(field: str, numbers: Sequence[int], *, negate: bool = False) -> str:
-    """An integer field has one of `numbers`, or none of them."""
-    return f"{field} {'not in' if negate else 'in'} [{', '.join(map(str, map(int, numbers)))}]"
+def among(field: str, hashes: Collection[str], *, negate: bool = False) -> str:
+    """A text field has one of these hexadecimal digits, or none of them."""
+    return f"{field} {'not in' if negate else 'in'} {json.dumps(list(hashes))}"
+
+
+# --- fields ---
+
+Field = tuple[str, dict[str, Any]]
+"""Kind and what it needs, as `pymilvus` and `milvus_lite` call them."""
+Fields = dict[str, Field]
+"""By name."""
+Indexes = dict[str, dict[str, str]]
+
+_LONG = 65_535
+_TEXT: Field = ("VARCHAR", {"max_length": 64})
+LONG_TEXT: Field = ("VARCHAR", {"max_length": _LONG})
+_TEXTS: Field = ("ARRAY", {"element_type": "VARCHAR", "max_capacity": _CAPACITY, "max_length": _LONG})
+_NUMBER: Field = ("INT64", {})
+_SHARED: Fields = {
+    ID: ("VARCHAR", {"max_length": 100, "is_primary": True}),
+    **dict.fromkeys((PLACE, LENGTH), _NUMBER),
+    VERSION: _TEXT,
+    TOKEN_LIST: ("ARRAY", {"element_type": "VARCHAR", "max_capacity": _CAPACITY, "max_length": 32}),
+    NUMBERS: ("JSON", {}),
+}
+_INVERTED = {"index_type": "INVERTED"}
+HEAD_FIELDS: Fields = {
+    **_SHARED,
+    DENSE: ("FLOAT_VECTOR", {"dim": 2}),
+    **dict.fromkeys((DOCUMENT_HASH, REVISION), _TEXT),
+    **dict.fromkeys((COUNT, INDEXED), _NUMBER),
+    **dict.fromkeys((HEAD, BRIEF), _TEXTS),
+}
+HEAD_INDEXES: Indexes = {
+    DENSE: {"index_type": "FLAT", "metric_type": "L2"},
+    **dict.fromkeys((PLACE, DOCUMENT_HASH, TOKEN_LIST), _INVERTED),
+}
+
+
+def typed(field: Field, kinds: Any) -> tuple[Any, dict[str, Any]]:
+    """`field` with members of `kinds`, the enumeration of the library that takes it."""
+    kind, options = field
+    element = {"element_type": kinds[options["element_type"]]} if "element_type" in options else {}
+    return kinds[kind], {**options, **element}
+
+
+def chunk_fields(info: MilvusInfo) -> Fields:
+    fields: Fields = {
+        **_SHARED,
+        info.head_field: _TEXT,
+        SIZE: _NUMBER,
+        TERMS: ("ARRAY", {"element_type": "INT64", "max_capacity": _CAPACITY}),
+        CONTENT: _TEXTS,
+    }
+    if info.dimensions:
+        fields[DENSE] = ("FLOAT_VECTOR", {"dim": info.dimensions})
+    if info.is_sparse:
+        fields[SPARSE] = ("SPARSE_FLOAT_VECTOR", {})
+    return fields
+
+
+def chunk_indexes(info: MilvusInfo, index_type: str) -> Indexes:
+    indexes: Indexes = dict.fromkeys((PLACE, VERSION, info.head_field, TOKEN_LIST, TERMS), _INVERTED)
+    if info.dimensions:
+        indexes[DENSE] = {"index_type": index_type, "metric_type": METRICS[info.distance]}
+    if info.is_sparse:
+        indexes[SPARSE] = {"index_type": "SPARSE_INVERTED_INDEX", "metric_type": "IP"}
+    return indexes
 
 
 # --- rows ---
 
 
-def chunk_row(name: Name, number: int, chunk: PreparedChunk, info: MilvusInfo) -> dict[str, Any]:
-    row = {
-        ID: chunk_row_id(number, chunk.index),
-        NUMBER: number,
-        HEAD_OF: head_row_id(name),
-        CONTENT: _split(chunk.payload[CHUNK]),
-        TERMS: chunk.terms.ids[:_CAPACITY],  # a chunk with more different words is not counted for the rest of them
-        **_filter_columns(chunk.payload),
+def chunk_row(info: MilvusInfo, version: str, row: NewRow, average_length: float) -> dict[str, Any]:
+    counted: Counter[int] = Counter(cast(Sequence[int], row.terms))
+    terms = Terms(list(counted), list(counted.values()), counted.total())
+    stored = {
+        ID: row_id(RowId(version, row.index)),
+        PLACE: _new_place(),
+        VERSION: version,
+        LENGTH: terms.length,
+        info.head_field: head_of(version),
+        CONTENT: _split(row.chunk),
+        SIZE: 1_000 + 4 * (len(row.chunk) + len(row.vector)),
+        TERMS: terms.ids[:_CAPACITY],  # a chunk with more different words is not counted for the rest of them
+        **_filter_columns(row.metadata),
     }
-    if chunk.vector:
-        row[DENSE] = chunk.vector
+    if len(row.vector):
+        stored[DENSE] = row.vector.tolist()
     if info.is_sparse:
-        row[SPARSE] = sparse_row(*chunk.terms.sparse(info.weight_average or 1.0))
-    return row
+        stored[SPARSE] = sparse_row(*terms.sparse(storable_average(average_length)))
+    return stored
 
 
-def head_row(summary: DocumentSummary, head: Head, history: Sequence[int]) -> dict[str, Any]:
-    about = MilvusHead(
-        scope=summary.scope,
-        document_id=summary.document_id,
-        head=head.payload(),
-        history=list(history),
-        written_at=time.time(),
-    )
+def head_row(head: Head) -> dict[str, Any]:
+    """Of a tombstone too, which is in no scan and no sum."""
+    is_there = head.summary is not None
     return {
-        ID: head_row_id((summary.scope, summary.document_id)),
-        NUMBER: head.number,
+        ID: head.id,
+        PLACE: _new_place() if is_there else 0,
+        VERSION: head.version,
+        LENGTH: head.tokens,
+        COUNT: head.count,
+        INDEXED: head.indexed,
+        REVISION: head.revision,
         DENSE: [0.0, 0.0],
-        DOCUMENT_HASH: document_hash(summary.document_id),
-        HEAD: _split(about.model_dump_json()),
-        SUMMARY: _split(summary.model_dump_json()),
-        **_filter_columns(metadata_payload(summary.metadata)),
+        DOCUMENT_HASH: document_hash(head.name[1]) if is_there else "",
+        HEAD: _split(head.body()),
+        BRIEF: _split(json.dumps([head.name, head.version, head.written_at])),
+        **_filter_columns(head.summary.metadata if head.summary is not None else {}),
     }
 
 
-def info_row(info: MilvusInfo) -> dict[str, Any]:
-    return _other_row(INFO_ID, info.model_dump_json())
-
-
-def removals_row() -> dict[str, Any]:
-    """A new one each time."""
-    return _other_row(REMOVALS_ID, secrets.token_hex(8))
-
-
-def _other_row(row_id: str, text: str) -> dict[str, Any]:
-    """A row of the heads that belongs to no document."""
+def text_row(row: str, text: str = "") -> dict[str, Any]:
+    """A row of the heads that belongs to no document; its `REVISION` is new each time."""
     return {
-        ID: row_id,
-        NUMBER: 0,
+        ID: row,
+        PLACE: 0,
+        **dict.fromkeys((LENGTH, COUNT, INDEXED), 0),
+        **dict.fromkeys((VERSION, DOCUMENT_HASH), ""),
+        REVISION: new_mark(),
         DENSE: [0.0, 0.0],
-        DOCUMENT_HASH: "",
         HEAD: _split(text),
-        SUMMARY: [],
+        BRIEF: [],
         TOKEN_LIST: [],
         NUMBERS: {},
     }
 
 
-def stored_of_row(row: Mapping[str, Any]) -> Stored:
-    about = MilvusHead.model_validate_json("".join(row[HEAD]))
-    return Stored((about.scope, about.document_id), Head.of_payload(about.head), about.history, about.written_at)
+def info_of_row(row: Mapping[str, Any]) -> MilvusInfo:
+    return MilvusInfo.model_validate_json("".join(row[HEAD]))
 
 
-def summary_of_row(row: Mapping[str, Any], count: int) -> DocumentSummary:
-    summary = DocumentSummary.model_validate_json("".join(row[SUMMARY]))
-    summary.chunk_count = count
-    return summary
-
-
-def chunk_of_row(row: Mapping[str, Any]) -> Chunk:
-    return parse_chunk("".join(row[CONTENT]))
+def name_of_row(row: Mapping[str, Any]) -> tuple[Name, str, float]:
+    """Name, version and time of a head."""
+    (scope, document_id), version, written_at = json.loads("".join(row[BRIEF]))
+    return (scope, document_id), version, written_at
 
 
 def sparse_row(indices: Sequence[int], values: Sequence[float]) -> dict[int, float]:
@@ -253,7 +303,12 @@ def sparse_of_row(row: Mapping[str, Any]) -> tuple[list[int], list[float]]:
     return list(sparse), list(sparse.values())
 
 
-def _filter_columns(payload: Mapping[str, Any]) -> dict[str, Any]:
+def _new_place() -> int:
+    return random.randrange(PLACES) + 1
+
+
+def _filter_columns(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    payload = metadata_payload(metadata)
     numbers = {key: value for key, value in payload.items() if key.startswith("n_")}
     hashed = [token_hash(token) for token in (*payload[TOKENS], *numbers)]
     if len(hashed) > _MAX_TOKENS:
@@ -272,5 +327,5 @@ def _split(text: str) -> list[str]:
 
 def row_bytes(row: Mapping[str, Any]) -> int:
     """At least what a row takes in a message."""
-    texts = sum(len(piece) for piece in row.get(CONTENT, ()))
+    texts = sum(len(piece) for name in (CONTENT, HEAD) for piece in row.get(name, ()))
     return 1_000 + 4 * texts + 4 * len(row.get(DENSE, ())) + 12 * len(row.get(SPARSE, ())) + 20 * len(row[TOKEN_LIST])

@@ -9,14 +9,14 @@ from typing import Any, Literal, get_args
 from pydantic import SecretStr
 
 from ...errors import ConfigurationError, redact
-from ..engine.store import EngineStore
-from .engine import MilvusEngine
+from ..versions.engine import VersionsEngine, VersionsStore
 from .options import MilvusOptions
+from .server import MilvusServer
 
 MetricType = Literal["COSINE", "IP", "L2"]
 
 
-class MilvusLiteStore(EngineStore):
+class MilvusLiteStore(VersionsStore):
     """Milvus, in this process (Milvus Lite) or on a server.
 
     A local file belongs to one store object at a time, shared by any number of tasks; its searches are exact. See
@@ -69,7 +69,7 @@ class MilvusLiteStore(EngineStore):
             client_kwargs=dict(client_kwargs or {}),
         )
         self._where = redact(place)
-        super().__init__(MilvusEngine(self, options))
+        super().__init__(VersionsEngine(MilvusServer(self, options)))
         if not keyword:
             self.keyword_search = False
 

@@ -27,6 +27,7 @@ from ..versions.exact_scores import bm25, similarities
 from ..versions.groups import at_most, grouped, side_by_side, slices
 from ..versions.heads import Runs
 from ..versions.protocol import (
+    CLOCKS_S,
     Among,
     Current,
     Head,
@@ -60,6 +61,7 @@ class Rows:
     """One collection."""
 
     guarded = True
+    clocks_s = CLOCKS_S
 
     def __init__(self, connection: Connection, table: str, info: StoredInfo) -> None:
         self.info = info

@@ -25,6 +25,7 @@ from ..engine.payload import CHUNK, TOKENS, number_field, translate
 from ..versions.groups import at_most, grouped, side_by_side, slices
 from ..versions.heads import Runs
 from ..versions.protocol import (
+    CLOCKS_S,
     Among,
     Current,
     Head,
@@ -81,6 +82,7 @@ class Rows:
     """
 
     guarded = True
+    clocks_s = CLOCKS_S
 
     def __init__(self, client: AsyncQdrantClient, info: StoredInfo) -> None:
         self._client = client

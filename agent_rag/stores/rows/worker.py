@@ -106,16 +106,6 @@ class Closing:
             await asyncio.wait([asyncio.wrap_future(self._running)])
 
 
-def run_out(steps: Steps[T]) -> T:
-    """Run all pieces of a write at once."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            answer: T = end.value
-            return answer
-
-
 def _settle(future: Future[Any], job: Callable[[], Any]) -> None:
     try:
         future.set_result(job())

@@ -30,6 +30,7 @@ from ..versions.exact_scores import bm25, similarities
 from ..versions.groups import side_by_side, slices
 from ..versions.heads import Runs
 from ..versions.protocol import (
+    CLOCKS_S,
     Among,
     Current,
     Head,
@@ -96,6 +97,7 @@ class Rows:
     """One collection. The client blocks, so in threads."""
 
     guarded = False
+    clocks_s = CLOCKS_S
 
     def __init__(self, connection: Connection, info: StoredInfo) -> None:
         self.info = info

@@ -39,6 +39,8 @@ from .stored_info import StoredInfo
 
 HEAD_DIGITS = 32
 _HISTORY = 32
+CLOCKS_S = 10.0
+"""How far the clocks of programs may be apart that share a server."""
 
 Term = Hashable
 """A word as the engine indexes it."""
@@ -267,6 +269,9 @@ class Primitives(Protocol):
 
     guarded: bool
     """Whether `put_heads` writes each head only where the stored one still is the one it is to follow."""
+
+    clocks_s: float
+    """How far the clocks of those who write and read may be apart: `CLOCKS_S`, or 0 in one process."""
 
     def terms(self, tokens: Iterable[str]) -> list[Any]:
         """Tokens as they are indexed, in order."""

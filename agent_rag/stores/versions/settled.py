@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterable
 from .protocol import Current, Primitives, head_of
 
 _ATTEMPTS = 20
-_CLOCKS_S = 10.0
-"""How far the clocks of writers and readers may be apart."""
 _STALE = 500
 """Versions that a search leaves out from the start."""
 
@@ -54,7 +52,7 @@ class Settled:
                 raise Changed
         revived = self.stale & named.keys()  # the try left them out
         new_stale = asked - self.stale - named.keys()
-        is_recent = any(one.written_at > self._since - _CLOCKS_S for one in named.values())
+        is_recent = any(one.written_at >= self._since - self._primitives.clocks_s for one in named.values())
         self.current |= named
         self.stale = asked - named.keys()
         self._since = time.time()
