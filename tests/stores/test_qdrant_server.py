@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from agent_rag.testing.store_contract import MakeStore
 from agent_rag.testing.store_contract.core import StoreCore
 from agent_rag.testing.store_contract.retrieve import StoreRetrieve
 
+from .exchanging import assert_the_model_is_exchanged
 from .servers import CLOUD, Server, qdrant
 
 EAST = [1.0, 0.0, 0.0, 0.0]
@@ -49,6 +51,7 @@ def nodes() -> Iterator[list[Server]]:
 class QdrantContract(StoreContract):
     """The whole contract."""
 
+    can_exchange = True
     persistent = True
     shared = True
     has_unavailable = True
@@ -114,6 +117,58 @@ class TestNodes(QdrantContract):
             )
 
         return make
+
+
+# --- other names ---
+
+
+async def test_another_model_takes_over_the_name(alone: Server) -> None:
+    """`reindex_model` switches at once, also where the name is no plain word."""
+    async with QdrantStore(url=alone.url) as store:
+        await assert_the_model_is_exchanged(store, f"Handbook 2 {uuid.uuid4().hex}")
+
+
+@pytest.mark.parametrize("requests", range(1, 5))
+async def test_an_exchange_that_died_changes_nothing(
+    alone: Server, monkeypatch: pytest.MonkeyPatch, requests: int
+) -> None:
+    """Before its second request, or a later one: names, sizes and documents are as they were, and the next exchange
+    goes through."""
+    left = requests
+
+    def counted(original: Any) -> Any:
+        async def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise RuntimeError("died")
+            return await original(*arguments, **options)
+
+        return call
+
+    first, second = (f"{name}{uuid.uuid4().hex}" for name in "ab")
+    async with QdrantStore(url=alone.url) as store:
+        for name, size in ((first, 2), (second, 4)):
+            await store.open_collection(name, size)
+            await store.insert(name, [record(name, vector=[1.0] * size)])
+        with monkeypatch.context() as patch:
+            for method in ("_alias", "_describe"):
+                patch.setattr(QdrantServer, method, counted(getattr(QdrantServer, method)))
+            with pytest.raises(RuntimeError):
+                await store.exchange_collections(first, second)
+
+        async with QdrantStore(url=alone.url) as other:
+            assert {first, second} <= set(await other.list_collections())
+            infos = [await other.collection_info(name) for name in (first, second)]
+            assert [(info.name, info.dimensions) for info in infos if info] == [(first, 2), (second, 4)]
+            for name in (first, second):
+                assert [one.document_id for one in await other.list_documents(name)] == [name]
+        await store.exchange_collections(first, second)
+
+        assert [one.document_id for one in await store.list_documents(first)] == [second]
+        for name in (first, second):
+            await store.delete_collection(name)
+        assert not {first, second} & set(await store.list_collections())
 
 
 # --- what the server says ---

@@ -84,10 +84,14 @@ class Rows:
     guarded = True
     clocks_s = CLOCKS_S
 
-    def __init__(self, client: AsyncQdrantClient, info: StoredInfo) -> None:
+    def __init__(self, client: AsyncQdrantClient, info: StoredInfo, name: str) -> None:
+        """
+        Args:
+            name: Of the collection on the server.
+        """
         self._client = client
         self.info = info
-        self._name = info.name
+        self._name = name
 
     def terms(self, tokens: Iterable[str]) -> list[int]:
         return list(map(term_id, tokens))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, get_args
 
@@ -50,6 +50,7 @@ class QdrantStore(ConditionalStore):
     """
 
     _engine: QdrantEngine
+    _exchange: Callable[[str, str], Awaitable[None]] | None = None
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class QdrantStore(ConditionalStore):
             "on_disk": on_disk or None,
         }
         if url is not None:
-            from ..versions.engine import VersionsEngine
+            from ..versions.engine import ExchangingEngine
             from .client import RemoteOptions
             from .server import QdrantServer
 
@@ -102,7 +103,9 @@ class QdrantStore(ConditionalStore):
             options = RemoteOptions.checked(
                 url=url, distance=distance, keyword=keyword, timeout_s=timeout_s, **_given(server_options)
             )
-            super().__init__(VersionsEngine(QdrantServer(self, options)))
+            engine = ExchangingEngine(QdrantServer(self, options))
+            super().__init__(engine)
+            self.can_exchange, self._exchange = True, engine.exchange
         else:
             if misplaced := [name for name, value in server_options.items() if value is not None]:
                 raise ConfigurationError(
@@ -118,6 +121,12 @@ class QdrantStore(ConditionalStore):
 
     def __repr__(self) -> str:
         return f"QdrantStore({self._where!r})"
+
+    async def exchange_collections(self, first: str, second: str) -> None:
+        if self._exchange is None:
+            await super().exchange_collections(first, second)
+        else:
+            await self._exchange(first, second)
 
     async def optimize(self, collection: str) -> None:
         """Build the search graph of a large collection and drop what was deleted.
