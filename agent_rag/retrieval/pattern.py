@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
 
 from ..errors import PatternError
+
+try:
+    from re import _parser  # type: ignore[attr-defined]
+except ImportError:  # not a public module: without it every text has to be looked through
+    _parser = None
 
 MAX_PATTERN_CHARACTERS = 1_000
 
@@ -13,6 +21,10 @@ Span = tuple[int, int]
 """``text[start:end]``."""
 
 _MARKS = ("Mn", "Me")
+_BREAK = ""
+_INLINE = ("SUBPATTERN", "ATOMIC_GROUP")
+_REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
+_OF_NO_WIDTH = ("AT", "ASSERT", "ASSERT_NOT")
 
 
 class TextPattern:
@@ -49,6 +61,12 @@ class TextPattern:
         self.expression = self.plain if regex else _expression_of(self.plain)
         """For `re`, with `flags`."""
         self.flags = re.MULTILINE | (re.IGNORECASE if ignore_case else 0)
+
+    @cached_property
+    def words(self) -> list[str]:
+        """Texts without blanks that stand in every occurrence, but for case and accents where these are ignored."""
+        texts = required_texts(self.expression, self.flags) if self.is_regex else [self.plain]
+        return [word for text in texts for word in text.split()]
 
     def __repr__(self) -> str:
         return f"TextPattern({self.pattern!r}, regex={self.is_regex})"
@@ -112,3 +130,48 @@ def _plain_with_places(text: str) -> tuple[str, list[int]]:
         characters.append(plain)
         places += [place] * len(plain)
     return "".join(characters), places
+
+
+# --- what every occurrence of a regular expression holds, from the parts that `re` makes of it ---
+
+
+def required_texts(expression: str, flags: int) -> list[str]:
+    """Texts that stand in every occurrence; empty where none is known, also for what is no expression.
+
+    Args:
+        flags: As for ``re.compile``; an expression that sets another case for itself says nothing.
+    """
+    try:
+        parsed = _parser.parse(expression, flags) if _parser is not None else None
+        parts = list(_letters(parsed)) if parsed is not None else []
+    except (re.error, RecursionError, OverflowError):
+        return []
+    if parsed is None or (parsed.state.flags ^ flags) & re.IGNORECASE:
+        return []
+    texts = [""]
+    for part in parts:
+        if part == _BREAK:
+            texts.append("")
+        else:
+            texts[-1] += part
+    return [text for text in texts if text]
+
+
+def _letters(parsed: Any) -> Iterator[str]:
+    """The letters that are there in any case, in order, with a break where something else may stand between."""
+    for operation, argument in parsed:
+        name = str(operation)
+        if name == "LITERAL":
+            yield chr(argument)
+        elif name in _INLINE:
+            own_flags = name == "SUBPATTERN" and (argument[1] or argument[2])
+            inner = argument[-1] if name == "SUBPATTERN" else argument
+            yield from [_BREAK] if own_flags else _letters(inner)
+        elif name in _REPEATS:
+            least, _, inner = argument
+            yield _BREAK
+            if least:
+                yield from _letters(inner)
+                yield _BREAK
+        elif name not in _OF_NO_WIDTH:
+            yield _BREAK

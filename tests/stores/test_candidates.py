@@ -63,6 +63,44 @@ def test_no_document_with_an_occurrence_is_passed_over(
     assert {number for number, text in enumerate(documents) if wanted.spans(text)} <= found
 
 
+EXPRESSIONS = st.recursive(
+    st.sampled_from(
+        ["a", "k", "ab", "\u212a", "é", "ß", ".", r"\w", "[ab]", r"\b", "^", "$", " ", r"\\", '"', "(?=a)", "(?!b)"]
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map("".join),
+        st.tuples(
+            inner, st.sampled_from(["({})", "(?:{})*", "(?:{})+", "(?:{})?", "(?:{}){{2}}", "(?i:{})", "(?:{}|b)"])
+        ).map(lambda pair: pair[1].format(pair[0])),
+    ),
+    max_leaves=5,
+)
+
+
+@given(st.lists(STORED, min_size=1, max_size=20).map("".join), EXPRESSIONS, st.booleans(), st.integers(1, 7))
+@settings(max_examples=600)
+def test_no_occurrence_of_an_expression_is_passed_over(
+    text: str, expression: str, ignore_case: bool, size: int
+) -> None:
+    """Whatever of it must stand in each, it is looked for as it is matched."""
+    wanted = TextPattern(expression, regex=True, ignore_case=ignore_case) if expression.strip() else TextPattern("x")
+    chunks = [text[start : start + size] for start in range(0, len(text), size)]
+
+    assert bool(wanted.spans(text)) <= bool(promising(wanted, chunks))
+
+
+def test_what_an_expression_must_hold_is_looked_for() -> None:
+    """Also behind repetitions and in groups; not what may be left out, nor what has rules of its own."""
+
+    def words(expression: str) -> list[str]:
+        return TextPattern(expression, regex=True).words
+
+    assert words(r"\b(ERR)-\d{3,}x+ (?:end|stop)$") == ["ERR-", "x"]
+    assert words(r"(?:ab)+c?d{2}e*(?>fg)") == ["ab", "d", "fg"]
+    assert words(r"one|two") == words("(?i:ab)") == words("(") == words("a*") == []
+    assert TextPattern("(?i)ab", regex=True, ignore_case=False).words == []
+
+
 @pytest.mark.parametrize(
     ("front", "back"), [("ERR-", "4711"), ("Prüfu", "ng"), ("规", "则"), ("ÄÖ", "Ü"), ('say "num', 'ber"')]
 )
@@ -90,7 +128,7 @@ def test_chunks_without_text_are_kept() -> None:
     picture = body(DataBlock(source=URLSource(url="http://host/a.png", media_type="image/png"), caption="a scan"))
 
     assert list(Candidates(TextPattern("zzz"), TEXT_BEGINS)([*bodies_of(["a longer text"]), picture])) == [1]
-    assert list(Candidates(TextPattern("zzz", regex=True), TEXT_BEGINS)([*bodies_of(["a longer text"]), picture])) == [
+    assert list(Candidates(TextPattern("z*", regex=True), TEXT_BEGINS)([*bodies_of(["a longer text"]), picture])) == [
         0,
         1,
     ]

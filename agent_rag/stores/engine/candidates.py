@@ -24,14 +24,14 @@ Fold = Callable[[bytes], bytes]
 
 
 class Candidates:
-    """Looks for one text: a few passes over the bytes of many chunks at once."""
+    """Looks for what every occurrence of a pattern holds: a few passes over the bytes of many chunks at once."""
 
     def __init__(self, pattern: TextPattern, begins: bytes) -> None:
         """
         Args:
             begins: JSON of a chunk up to its text, unless it has none.
         """
-        words = [] if pattern.is_regex else pattern.plain.split()
+        words = pattern.words
         self._pattern, self._begins = pattern, begins
         self._lower: Fold = bytes.lower if pattern.ignore_case else bytes
         self._folded = _longest(map(pattern.folded, words))
@@ -52,7 +52,7 @@ class Candidates:
         """Positions in `bodies`, chunks in order of their documents, of those that may hold a part of an occurrence.
 
         Every document with an occurrence has one, also where it stands across chunks; others may be among them. A
-        regular expression tells nothing: all.
+        regular expression of which nothing is known to stand in each: all.
         """
         if not self._folded:
             return range(len(bodies))
