@@ -138,10 +138,15 @@ def _order_of_pages(paths: list[Path], files: int, pages: int) -> dict[str, Any]
 
 
 def _pages(path: Path, most: int) -> Iterator[tuple[Any, str]]:
-    """The first pages as pdfium reads them, with their cleaned text."""
+    """The first pages as pdfium reads them, with their cleaned text.
+
+    What fields and stamps show is drawn into the page, as the parser does. (pdftotext leaves out those without the flag
+    Print, which are on the screen: the word "Yes" on the chosen button of l3pdffield-radiobutton.pdf.)
+    """
     try:
         with pypdfium2.PdfDocument(path) as document:
             for index in range(min(most, len(document))):
+                pypdfium2.raw.FPDFPage_Flatten(document[index], pypdfium2.raw.FLAT_NORMALDISPLAY)
                 textpage = document[index].get_textpage()
                 yield textpage, clean(textpage.get_text_range())
     except pypdfium2.PdfiumError as error:
