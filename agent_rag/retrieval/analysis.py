@@ -58,7 +58,7 @@ FIELD_PREFIXES = (_TITLE, _PAIR, _GRAM)
 _GRAM_SIZE = 4
 _LONGEST_WORD = 40
 """A longer one is a key or a picture."""
-_MOST_KNOWN = 200_000
+_MOST_KNOWN = 20_000
 
 
 def fields_of(*, grams: bool, language: str = ENGLISH) -> str:

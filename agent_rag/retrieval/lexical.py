@@ -88,7 +88,7 @@ _WORD_IN_MIXED_CASE = re.compile("[A-Za-z0-9]+")
 _ALPHANUMERIC = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _LONGEST_COMPOUND = 60
 """A longer word in mixed case is a key or a picture, not a name."""
-_LONGEST_KNOWN, _MOST_KNOWN = 40, 300_000
+_LONGEST_KNOWN, _MOST_KNOWN = 40, 40_000
 _local = threading.local()
 
 

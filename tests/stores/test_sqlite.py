@@ -7,8 +7,9 @@ import pytest
 from agent_rag.stores.sqlite import SQLiteStore
 from agent_rag.stores.sqlite.database import Database
 from agent_rag.stores.sqlite.jobs import merge
+from agent_rag.stores.sqlite.merging import merged
 from agent_rag.stores.sqlite.schema import Collection
-from agent_rag.stores.sqlite.segments import Segment, segments_of
+from agent_rag.stores.sqlite.segments import LAST_KEY, TOKENS, Block, Segment, decoded, segments_of
 from agent_rag.testing import StoreContract, record
 
 
@@ -59,6 +60,44 @@ async def test_segments_stay_few_and_whole(tmp_path: Path) -> None:
     async with SQLiteStore(tmp_path / "store.db") as store:
         assert (await store.check()).ok
         assert await store.word_counts("c", ["pear"]) == {"pear": 6_340}
+
+
+async def test_a_merge_in_pieces_gives_what_one_at_once_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range of keys after another, all of them, and without the chunks that are gone."""
+    monkeypatch.setattr("agent_rag.stores.sqlite.segments._POSTINGS", 10)
+    async with SQLiteStore(tmp_path / "store.db") as store:
+        await store.create_collection("c", 4)
+        for at in range(4):
+            texts = [f"pear word{at} word{at + n} word{n * n}" for n in range(30)]
+            await store.insert("c", [record(f"d{at}", n, text, total=30) for n, text in enumerate(texts)])
+        await store.delete_documents("c", ["d1"])
+    database = Database(tmp_path / "store.db", synced=True, wait_s=1.0)
+    segments = _segments(database)
+
+    with database.reading() as connection:
+        whole = merged(connection, segments)
+        monkeypatch.setattr("agent_rag.stores.sqlite.segments._SLICE_BLOCKS", 3)
+        pieces = merged(connection, segments)
+    database.close()
+
+    assert len(segments) == 4
+    assert len(whole) > 10
+    assert pieces != whole
+    assert [(kind, first) for kind, first, until, _ in pieces if first] == [
+        (kind, until) for kind, first, until, _ in pieces if until != LAST_KEY
+    ]
+    assert _postings(pieces) == _postings(whole)
+    assert {chunk // 30 for kind, _, chunk, _ in _postings(pieces) if kind == TOKENS} == {0, 2, 3}
+
+
+def _postings(blocks: list[Block]) -> list[tuple[int, int, int, float]]:
+    """(kind, key, chunk, value) of all blocks."""
+    found = [(block.kind, decoded(block.data)) for block in blocks]
+    return [
+        (kind, *posting)
+        for kind, part in found
+        for posting in zip(part.keys.tolist(), part.chunks.tolist(), part.values.tolist(), strict=True)
+    ]
 
 
 def _segments(database: Database) -> list[Segment]:

@@ -14,6 +14,8 @@ from ..base import EmbeddingMode
 
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+_TOKENIZED = 16
+"""Texts at a time: the tokenizer makes a small allocation for each token, and 100,000 of them leave holes."""
 
 Matrix = npt.NDArray[np.float32]
 
@@ -31,9 +33,11 @@ class StaticEncoder:
     def encode(self, texts: list[str], mode: EmbeddingMode) -> list[list[float]]:
         tokenizer, weights = _load()
         out = np.zeros((len(texts), weights.shape[1]), np.float32)
-        for row, encoding in enumerate(tokenizer.encode_batch_fast(texts, add_special_tokens=False)):
-            if encoding.ids:
-                weights.take(encoding.ids, axis=0).mean(axis=0, out=out[row])
+        for start in range(0, len(texts), _TOKENIZED):
+            part = texts[start : start + _TOKENIZED]
+            for row, encoding in enumerate(tokenizer.encode_batch_fast(part, add_special_tokens=False), start):
+                if encoding.ids:
+                    weights.take(encoding.ids, axis=0).mean(axis=0, out=out[row])
         out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
         rows: list[list[float]] = out.tolist()
         return rows

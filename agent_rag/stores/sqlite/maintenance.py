@@ -18,7 +18,7 @@ from .documents import Document
 from .jobs import merge
 from .prepare import index_chunks
 from .schema import Collection, check_collections
-from .segments import NUMBERS, TOKENS, Kind, Segment, read_all, segments_of
+from .segments import NUMBERS, TOKENS, Kind, Segment, read_keys, segments_of
 from .writer import Transaction
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ def _check_segments(connection: sqlite3.Connection, collection: Collection) -> N
 def _read_segment(connection: sqlite3.Connection, segment: Segment) -> None:
     kinds: tuple[Kind, ...] = (TOKENS, NUMBERS)
     for kind in kinds:
-        read_all(connection, segment, kind)
+        read_keys(connection, segment, kind)
 
 
 def _tried(report: CheckReport, work: Callable[[], T], where: str = "") -> T | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from .schema import Collection
-from .segments import NUMBERS, TOKENS, Block, Integers, Kind, Postings, Segment, joined, read_all, segments_of
+from .segments import NUMBERS, TOKENS, Block, Integers, Kind, Postings, Segment, joined, read_keys, segments_of, slices
 from .writer import Transaction
 
 _FAN = 16
@@ -85,8 +85,11 @@ def merged(connection: sqlite3.Connection, chosen: Sequence[Segment]) -> list[Bl
     blocks: list[Block] = []
     kinds: tuple[Kind, ...] = (TOKENS, NUMBERS)
     for kind in kinds:
-        postings = joined([_alive(read_all(connection, segment, kind), living) for segment in chosen])
-        blocks += Postings(postings.keys, postings.chunks - base, postings.values).blocks(kind)
+        # A range of keys after another: all postings of 32,768 chunks at once are several hundred MB.
+        for low, high in slices(connection, chosen, kind):
+            parts = [read_keys(connection, segment, kind, low, high) for segment in chosen]
+            postings = joined([_alive(part, living) for part in parts])
+            blocks += Postings(postings.keys, postings.chunks - base, postings.values).blocks(kind, low, high)
     return blocks
 
 

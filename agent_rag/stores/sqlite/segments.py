@@ -12,7 +12,7 @@ import sqlite3
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -31,7 +31,8 @@ _HEAD = struct.Struct("<II")
 _RANGE = struct.Struct("<II")
 _LAST = struct.Struct("<I")
 _TYPES: dict[int, npt.DTypeLike] = {1: "<u1", 4: "<u4", 8: "<f8"}
-_MEMO_LENGTH = 500_000
+_SLICE_BLOCKS = 128
+_MEMO_LENGTH = 100_000
 
 Integers = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
@@ -74,15 +75,15 @@ class Postings:
     values: Values
     """Frequencies, or numbers as f8."""
 
-    def blocks(self, kind: Kind) -> list[Block]:
-        """At least one, so that a missing one is noticed."""
+    def blocks(self, kind: Kind, low: int = 0, high: int = LAST_KEY) -> list[Block]:
+        """Blocks of the keys ``low <= key < high``; at least one, so that a missing one is noticed."""
         changes = np.flatnonzero(np.diff(self.keys)) + 1 if len(self.keys) else np.empty(0, np.int64)
         starts = np.concatenate(([0], changes, [len(self.keys)])) if len(self.keys) else np.zeros(1, np.int64)
         terms = self.keys[starts[:-1]]
         wanted = np.arange(0, max(1, len(self.keys)), _POSTINGS)
         bounds = [*np.unique(np.searchsorted(starts, wanted, side="right") - 1).tolist(), len(terms)]
-        firsts = [0, *(int(terms[bound]) for bound in bounds[1:-1])]
-        untils = [*firsts[1:], LAST_KEY]
+        firsts = [low, *(int(terms[bound]) for bound in bounds[1:-1])]
+        untils = [*firsts[1:], high]
         width = 8 if kind == NUMBERS else 1 if not len(self.values) or self.values.max() < 256 else 4
         return [
             Block(kind, first, until, self._encoded(terms[low:high], starts[low : high + 1], width))
@@ -216,22 +217,38 @@ def read_key(connection: sqlite3.Connection, segment: Segment, kind: Kind, key: 
     return chunks.astype(np.int64) + segment.base, values
 
 
-def read_all(connection: sqlite3.Connection, segment: Segment, kind: Kind) -> Postings:
-    """All of a segment, sorted; chunk numbers are absolute."""
-    at, parts = 0, []
+def slices(connection: sqlite3.Connection, segments: Sequence[Segment], kind: Kind) -> list[tuple[int, int]]:
+    """Ranges of keys, together all of them, in each of which the segments have about `_SLICE_BLOCKS` blocks."""
+    chosen = ",".join(str(segment.number) for segment in segments)
+    firsts = connection.execute(
+        f"select distinct first from blocks where seg in ({chosen}) and kind = ? order by first", (kind,)
+    ).fetchall()
+    cuts = [0, *(first for (first,) in firsts[_SLICE_BLOCKS::_SLICE_BLOCKS]), LAST_KEY]
+    return list(pairwise(cuts))
+
+
+def read_keys(
+    connection: sqlite3.Connection, segment: Segment, kind: Kind, low: int = 0, high: int = LAST_KEY
+) -> Postings:
+    """What a segment has of the keys ``low <= key < high``, sorted; chunk numbers are absolute."""
+    at, parts = None, []
     for first, until, crc, data in connection.execute(
-        "select first, until, crc, data from blocks where seg = ? and kind = ? order by first", (segment.number, kind)
+        "select first, until, crc, data from blocks where seg = ?1 and kind = ?2 and first < ?4 and first >= "
+        "(select max(first) from blocks where seg = ?1 and kind = ?2 and first <= ?3) order by first",
+        (segment.number, kind, low, high),
     ):
-        if Block(kind, first, until, data).crc(segment.number) != crc or first != at:
+        if Block(kind, first, until, data).crc(segment.number) != crc or at not in (None, first):
             raise damaged_index()
         parts.append(decoded(data))
         at = until
-    if at != LAST_KEY:
+    if at is None or at < high:
         raise damaged_index()
+    keys = np.concatenate([part.keys for part in parts])
+    begin, end = np.searchsorted(keys, (low, high)).tolist()
     return Postings(
-        np.concatenate([part.keys for part in parts]),
-        np.concatenate([part.chunks for part in parts]) + segment.base,
-        np.concatenate([part.values for part in parts]),
+        keys[begin:end],
+        np.concatenate([part.chunks for part in parts])[begin:end] + segment.base,
+        np.concatenate([part.values for part in parts])[begin:end],
     )
 
 

@@ -92,6 +92,8 @@ class SQLiteStore(NativeStoreBase):
         self._database: Database | None = None
         self._reader = Reader(self._memory_bytes)
         self._writer: ThreadPoolExecutor | None = None
+        self._preparer: ThreadPoolExecutor | None = None
+        """One thread, since the memory that a batch took stays with its thread: 30 MB, and asyncio has many."""
         self._written = 0.0
 
     # --- opening and closing ---
@@ -111,6 +113,7 @@ class SQLiteStore(NativeStoreBase):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._database = Database(self.path, synced=self._synced, wait_s=self._wait_s)
                 self._writer = ThreadPoolExecutor(1, "agent-rag-sqlite")
+                self._preparer = ThreadPoolExecutor(1, "agent-rag-sqlite-prepare")
             self._depth += 1
 
     def _leave(self) -> None:
@@ -120,9 +123,11 @@ class SQLiteStore(NativeStoreBase):
             self._depth -= 1
             if self._depth:
                 return
-            database, writer = self._database, self._writer
-            self._database = self._writer = None
+            database, writer, preparer = self._database, self._writer, self._preparer
+            self._database = self._writer = self._preparer = None
             assert database is not None
+            assert preparer is not None
+            preparer.shutdown()
             assert writer is not None
             writer.shutdown()
             with self._changed:
@@ -226,7 +231,10 @@ class SQLiteStore(NativeStoreBase):
             summaries, prepared = prepare_replace(collection, stored.dimensions, documents, records, scope=scope)
             return prepare_batch(summaries, prepared.records, as_stored(prepared.matrix, stored.distance))
 
-        batch = None if len(records) <= _QUICK_CHUNKS else await self._read(prepare)
+        batch: Batch | None = None
+        if len(records) > _QUICK_CHUNKS:
+            job = partial(self._used, prepare, self._open_database())
+            batch = await asyncio.get_running_loop().run_in_executor(self._preparer, job)
         return await self._write(
             lambda database: jobs.replace(
                 database, collection, prepare(database) if batch is None else batch, versions, scope
