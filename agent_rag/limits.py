@@ -18,7 +18,7 @@ class Limits(BaseModel):
 
     documents_per_request: int = Field(default=1_000, ge=1)
     chunk_characters: int = Field(default=1_000_000, ge=1)
-    chunks_per_document: int = Field(default=100_000, ge=1)
+    chunks_per_document: int = Field(default=1_000_000, ge=1)
     dimensions: int = Field(default=65_536, ge=1)
     results: int = Field(default=100, ge=1)
     """Largest `top_k` of a search."""

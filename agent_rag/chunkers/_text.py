@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from math import inf
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
@@ -64,6 +64,11 @@ class TextChunker(ChunkerBase):
         except ParseLimitError as error:
             raise ChunkError(str(error)) from error
         return await asyncio.to_thread(_made_of, sections, pieces)
+
+    async def chunks(self, sections: list[Section]) -> Iterable[Chunk]:
+        if not is_isolated() or type(self).chunk is not TextChunker.chunk:
+            return await self.chunk(sections)
+        return _each_of(sections, self._all_pieces(sections))
 
     @abstractmethod
     def split(self, section: Section) -> Iterable[Piece | Span]:
@@ -147,40 +152,43 @@ def _all_pieces(chunker: TextChunker, sections: Sequence[Section]) -> list[Seque
 
 
 def _made_of(sections: Sequence[Section], pieces: Sequence[Sequence[Piece | Span]]) -> list[Chunk]:
+    return list(_each_of(sections, pieces))
+
+
+def _each_of(sections: Sequence[Section], pieces: Sequence[Sequence[Piece | Span]]) -> Iterator[Chunk]:
     total = sum(map(len, pieces))
-    chunks: list[Chunk] = []
+    first = 0
     for index, (section, found) in enumerate(zip(sections, pieces, strict=True)):
-        _emit(chunks, section, index, found, total)
-    return chunks
+        yield from _chunks_of(section, index, found, first, total)
+        first += len(found)
 
 
 def _is_visible(text: str, start: int, end: int, own: str | None = None, *_: object) -> bool:
     return first_solid(text, start, end) < end if own is None else not is_blank(own)
 
 
-def _emit(
-    chunks: list[Chunk], section: Section, section_index: int, pieces: Iterable[Piece | Span], total: int
-) -> None:
+def _chunks_of(
+    section: Section, section_index: int, pieces: Iterable[Piece | Span], first_index: int, total: int
+) -> Iterator[Chunk]:
     paths = HeadingPaths(section)
     first = Chunk(
         content=section.content,
         source=section.source,
-        chunk_index=0,
+        chunk_index=first_index,
         total_chunks=total,
         metadata=deepcopy(section.metadata),
         section_index=section_index,
         heading_path=paths.at(0),
     )
     if not isinstance(section.content, TextBlock):
-        first.chunk_index = len(chunks)
-        chunks.append(first)
+        yield first
         return
     text = section.content.text
     fields = first.__dict__
     path = first.heading_path
     nested = any(isinstance(value, dict | list) for value in section.metadata.values())
     located = Locator(section.places, text) if section.places else None
-    for index, piece in enumerate(pieces, len(chunks)):
+    for index, piece in enumerate(pieces, first_index):
         values = fields.copy()
         values["chunk_index"] = index
         values["metadata"] = deepcopy(fields["metadata"]) if nested else fields["metadata"].copy()
@@ -192,7 +200,7 @@ def _emit(
             values["heading_path"] = paths.at_visible(text, start, end) if section.headings else path.copy()
         if located is not None:
             _take_place(values["metadata"], located.between(piece[0], piece[1]))
-        chunks.append(_made(Chunk, values, _CHUNK_FIELDS))
+        yield _made(Chunk, values, _CHUNK_FIELDS)
 
 
 def _take_place(metadata: dict[str, Any], place: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
@@ -86,6 +86,10 @@ class ChunkerBase(ABC):
     @abstractmethod
     async def chunk(self, sections: list[Section]) -> list[Chunk]:
         """Cut `sections`. CPU work runs off the event loop."""
+
+    async def chunks(self, sections: list[Section]) -> Iterable[Chunk]:
+        """What `chunk` gives; made one after the other, where a chunker can, so that not all are in memory."""
+        return await self.chunk(sections)
 
 
 def chunker_from(chunker_type: str, parameters: str | dict[str, Any] | None = None) -> ChunkerBase:

@@ -61,8 +61,9 @@ class IngestSettings(Table):
     max_concurrency: int | None = Field(default=None, ge=1)
     """Requests to the embedding model in flight; default: the model's, else 4."""
     max_file_bytes: int | None = Field(default=None, ge=1)
-    """A larger file is skipped; default: 32 MiB for kinds of text, else the parser's own bound."""
-    max_chunks: int = Field(default=100_000, ge=1)
+    """A larger file is skipped; default: the parser's own bound; 32 MiB for kinds of text where the store takes
+    documents whole (all but SQLite)."""
+    max_chunks: int = Field(default=1_000_000, ge=1)
     """A file that gives more chunks is skipped."""
 
 

@@ -40,6 +40,7 @@ class ChangeCheck:
     Args:
         chunker_name, model, transforms: Fingerprints of what the run uses; the chunker's by task.
         tables: Version of what reads typed tables; empty where none are kept.
+        in_parts: Whether a document of any size can be written.
     """
 
     def __init__(
@@ -50,6 +51,8 @@ class ChangeCheck:
         model: str,
         transforms: str,
         tables: str = "",
+        *,
+        in_parts: bool = False,
     ) -> None:
         self._options = options
         self._parser_for = parser_for
@@ -57,6 +60,7 @@ class ChangeCheck:
         self._model = model
         self._transforms = transforms
         self._tables = tables
+        self.in_parts = in_parts
         self._pipelines: dict[str, Pipeline | None] = {}
         self._parsers: dict[str, bool] = {}
         self._same_settings: dict[tuple[str, str], bool] = {}
@@ -81,10 +85,12 @@ class ChangeCheck:
         item = task.item
         size = item.size if item.size is not None else len(item.data or b"")
         limit = self._options.max_file_bytes
-        if limit is None and size > MAX_TEXT_BYTES and item.read is None and is_text(self._parser_for(item)):
+        whole = limit is None and not self.in_parts
+        if whole and size > MAX_TEXT_BYTES and item.read is None and is_text(self._parser_for(item)):
             return (
-                f"{size:,} bytes of text are over the default of {MAX_TEXT_BYTES:,}: a document is written whole, "
-                "which takes about 26 bytes of memory for each; split it, or pass max_file_bytes="
+                f"{size:,} bytes of text are over the default of {MAX_TEXT_BYTES:,}: here a document is written whole, "
+                "which takes about 26 bytes of memory for each; split it, use a SQLiteStore without lines of context, "
+                "or pass max_file_bytes="
             )
         if limit is not None and size > limit:
             return f"{size:,} bytes are over max_file_bytes={limit:,}; split it, or raise that"

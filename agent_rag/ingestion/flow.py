@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
+from .._util.spool import in_threads
 from .._util.tracing import span
 from ..chunkers import ChunkerBase
 from ..chunkers.lengths import approx_tokens
@@ -32,7 +33,7 @@ from ..errors import (
     StoreUnavailableError,
     redact,
 )
-from ..knowledge.document import Document
+from ..knowledge.document import PART_CHUNKS, Document
 from ..knowledge.knowledge_base import KnowledgeBase
 from ..knowledge.updating import DocumentChange
 from ..parsers import ParserPool
@@ -42,9 +43,9 @@ from .embedding import BatchEmbedder, Budget, Vector
 from .identity import Task
 from .options import RunOptions
 from .progress import Progress
-from .reading import ReadFile, read_file
+from .reading import PART_BYTES, ChunkFile, ReadFile, read_file
 from .report import Estimate, FileReport, IngestReport, Outcome
-from .reuse import Reuse
+from .reuse import Known, Reuse
 from .state import FileState
 from .transforms import TransformBase
 
@@ -76,7 +77,7 @@ class _Ready:
 
     task: Task
     look: Look
-    chunks: list[Chunk]
+    chunks: list[Chunk] | ChunkFile
     title: str | None
     warnings: list[str]
     outcome: Outcome
@@ -254,32 +255,35 @@ class Flow:
                 with_tables=self.kb.keeps_tables,
             )
             told.set_attribute("chunks", len(read.chunks))
+        try:
+            return await self._checked(task, look, read)
+        except BaseException:
+            _forget(read.chunks)
+            raise
+
+    async def _checked(self, task: Task, look: Look, read: ReadFile) -> _Ready | None:
         if len(read.chunks) > self.options.max_chunks:
             over = (
                 f"{len(read.chunks):,} chunks are over max_chunks={self.options.max_chunks:,}; split it, or raise that"
             )
             self._report(task, "skipped", reason=over)
+            _forget(read.chunks)
             return None
+        if isinstance(read.chunks, ChunkFile) and not (self.check.in_parts and read.chunks.has_text):
+            chunks = await asyncio.to_thread(_in_memory, read.chunks)
+            _forget(read.chunks)
+            read = replace(read, chunks=chunks)
         return await self._prepared(task, look, read)
 
     async def _prepared(self, task: Task, look: Look, read: ReadFile) -> _Ready:
         title = read.title or task.item.title
-        characters = 0
-        for chunk in read.chunks:
-            chunk.title = chunk.title or title
-            characters += len(chunk.text)
         warnings = list(read.warnings)
-        if (contexts := self.options.contexts) is not None and self.options.dry_run:
-            estimate = self.report.estimate = self.report.estimate or Estimate()
-            more = await contexts.cost(read.chunks)
-            estimate.add_contexts(more.requests, more.tokens, more.shared_tokens)
-        elif contexts is not None:
-            added = await contexts.add(read.chunks)
-            warnings += added.warnings
-            if added.failed:  # not what was asked for, so that the next run does it again
-                look = replace(look, pipeline=replace(look.pipeline, transforms=_INCOMPLETE))
-        cells = sum(table.row_count * len(table.columns) for table in read.tables)
-        cost = len(read.chunks) * _CHUNK_BYTES + 2 * characters + _CELL_BYTES * cells
+        cost = _CELL_BYTES * sum(table.row_count * len(table.columns) for table in read.tables)
+        if isinstance(read.chunks, ChunkFile):
+            cost += PART_CHUNKS * _CHUNK_BYTES + 2 * PART_BYTES
+        else:
+            look = await self._completed(look, read.chunks, title, warnings)
+            cost += len(read.chunks) * _CHUNK_BYTES + 2 * sum(len(chunk.text) for chunk in read.chunks)
         await self._budget.take(cost)
         outcome: Outcome = "added" if task.is_new else "replaced"
         return _Ready(
@@ -294,19 +298,37 @@ class Flow:
             read.tables,
         )
 
+    async def _completed(self, look: Look, chunks: list[Chunk], title: str | None, warnings: list[str]) -> Look:
+        """Give chunks their title and, where it is wanted, their line of context."""
+        for chunk in chunks:
+            chunk.title = chunk.title or title
+        if (contexts := self.options.contexts) is not None and self.options.dry_run:
+            estimate = self.report.estimate = self.report.estimate or Estimate()
+            more = await contexts.cost(chunks)
+            estimate.add_contexts(more.requests, more.tokens, more.shared_tokens)
+        elif contexts is not None:
+            added = await contexts.add(chunks)
+            warnings += added.warnings
+            if added.failed:  # not what was asked for, so that the next run does it again
+                return replace(look, pipeline=replace(look.pipeline, transforms=_INCOMPLETE))
+        return look
+
     async def _request(self, inputs: list[EmbeddingInput]) -> Sequence[Vector]:
         with span("embed", inputs=len(inputs)):
             return await self.kb.embedder.embed(inputs, "document")
 
     async def _embed(self, ready: _Ready) -> None:
-        """Find its vectors, then hand it to the writer."""
+        """Find its vectors, then hand it to the writer; a large document goes to the store from here, part by part."""
         try:
-            known = await self._reuse.vectors(ready.task, ready.look.digest)
-            wanted = self.kb.embedder.wanted(ready.chunks, known)
+            known = await self._reuse.known(ready.task, ready.look.digest)
             if self.options.dry_run:
-                await self._estimate(ready, list(wanted.values()))
+                await self._estimate(ready, known)
                 return
-            ready.vectors = {**known, **await self._embedding.vectors(wanted)}
+            if isinstance(ready.chunks, ChunkFile):
+                await self._write_in_parts(ready, ready.chunks, known)
+                await self._budget.give_back(ready.cost)
+                return
+            ready.vectors = await self._vectors(ready.chunks, known)
         except Exception as error:
             await self._budget.give_back(ready.cost)
             await self._failed_late(ready, error)
@@ -314,6 +336,22 @@ class Flow:
             await self._queue.put(ready)
         finally:
             self._unembedded -= 1
+            _forget(ready.chunks)
+
+    async def _vectors(self, chunks: Sequence[Chunk], known: Known) -> dict[str, Vector]:
+        there = await known.of(chunks)
+        return {**there, **await self._embedding.vectors(self.kb.embedder.wanted(chunks, there))}
+
+    async def _write_in_parts(self, ready: _Ready, parts: ChunkFile, known: Known) -> None:
+        written = await self.kb.replace_in_parts(
+            self._document(ready, [], "stored"),
+            parts,
+            known_vectors=lambda chunks: self._vectors(chunks, known),
+            trigger=self.options.trigger,
+        )
+        warnings = ready.warnings + self._images_left_out(written.images_left_out)
+        self._report(ready.task, ready.outcome, reason=ready.cause, chunks=written.chunk_count, warnings=warnings)
+        await self.progress.stored(ready.task.listed.name, ready.task.document_id, ready.outcome)
 
     async def _failed_late(self, ready: _Ready, error: Exception) -> None:
         if isinstance(error, FATAL) or error is self._embedding.fatal:
@@ -324,13 +362,19 @@ class Flow:
         reason = await self._fail(ready.task, error)
         await self.progress.stored(ready.task.listed.name, ready.task.document_id, "failed", reason)
 
-    async def _estimate(self, ready: _Ready, wanted: Sequence[Any]) -> None:
+    async def _estimate(self, ready: _Ready, known: Known) -> None:
         cost = self.report.estimate = self.report.estimate or Estimate()
-        cost.chunks += len(wanted)
-        cost.tokens += sum(approx_tokens(one) for one in wanted if isinstance(one, str))
+        indexed = 0
+        async for part in in_threads([ready.chunks] if isinstance(ready.chunks, list) else ready.chunks):
+            for chunk in part:
+                chunk.title = chunk.title or ready.title
+            wanted = self.kb.embedder.wanted(part, await known.of(part)).values()
+            cost.chunks += len(wanted)
+            cost.tokens += sum(approx_tokens(one) for one in wanted if isinstance(one, str))
+            indexed += sum(map(self.kb.can_index, part))
         cost.requests = -(-cost.chunks // self._batch_size)
         await self._budget.give_back(ready.cost)
-        self._report_written(ready)
+        self._report_written(ready, indexed)
 
     # --- writing ---
 
@@ -364,7 +408,7 @@ class Flow:
             for ready in batch:
                 known.update(ready.vectors)
             await self.kb.replace_documents(
-                [self._document(ready) for ready in batch],
+                [self._whole_document(ready) for ready in batch],
                 trigger=self.options.trigger,
                 known_vectors=known,
                 tell_refused=len(batch) == 1,
@@ -378,12 +422,19 @@ class Flow:
             await self._failed_late(batch[0], error)
             return
         for ready in batch:
-            outcome = self._report_written(ready)
+            outcome = self._report_written(ready, sum(map(self.kb.can_index, _in_memory(ready.chunks))))
             await self.progress.stored(ready.task.listed.name, ready.task.document_id, outcome)
 
-    def _document(self, ready: _Ready) -> Document:
+    def _whole_document(self, ready: _Ready) -> Document:
+        chunks = _in_memory(ready.chunks)
+        if any(self.kb.can_index(chunk) for chunk in chunks):
+            return self._document(ready, chunks, "stored")
+        return self._document(ready, chunks, "skipped", self._nothing(ready))
+
+    def _document(
+        self, ready: _Ready, chunks: list[Chunk], status: Literal["stored", "skipped"], reason: str = ""
+    ) -> Document:
         task, look = ready.task, ready.look
-        indexed = any(self.kb.can_index(chunk) for chunk in ready.chunks)
         metadata = {"filename": task.item.filename, **task.item.metadata}
         state = self._state(
             task,
@@ -391,12 +442,12 @@ class Flow:
             digest=look.digest,
             stamp=look.stamp,
             pipeline=look.pipeline.dump(),
-            status="stored" if indexed else "skipped",
-            reason="" if indexed else self._nothing(ready),
+            status=status,
+            reason=reason,
         )
         return Document(
             document_id=task.document_id,
-            chunks=ready.chunks,
+            chunks=chunks,
             metadata={**metadata, **({"also": task.also} if task.also else {})},
             title=ready.title,
             uri=task.item.uri,
@@ -422,22 +473,25 @@ class Flow:
 
     # --- reporting ---
 
-    def _report_written(self, ready: _Ready) -> Outcome:
-        indexed = [chunk for chunk in ready.chunks if self.kb.can_index(chunk)]
+    def _report_written(self, ready: _Ready, indexed: int) -> Outcome:
+        """
+        Args:
+            indexed: Chunks that can be found.
+        """
         if not indexed:
             reason = self._nothing(ready)
             if ready.outcome == "replaced":
                 reason += "; its earlier version was removed"
             self._report(ready.task, "skipped", reason=reason)
             return "skipped"
-        warnings = ready.warnings + self._images_left_out(ready, len(ready.chunks) - len(indexed))
-        self._report(ready.task, ready.outcome, reason=ready.cause, chunks=len(indexed), warnings=warnings)
+        warnings = ready.warnings + self._images_left_out(len(ready.chunks) - indexed)
+        self._report(ready.task, ready.outcome, reason=ready.cause, chunks=indexed, warnings=warnings)
         return ready.outcome
 
     def _nothing(self, ready: _Ready) -> str:
-        return "; ".join(ready.warnings + self._images_left_out(ready, len(ready.chunks))) or "no text in it"
+        return "; ".join(ready.warnings + self._images_left_out(len(ready.chunks))) or "no text in it"
 
-    def _images_left_out(self, ready: _Ready, count: int) -> list[str]:
+    def _images_left_out(self, count: int) -> list[str]:
         return (
             [f"{count} image(s) without text left out: the embedding model reads text only (--ocr reads words in them)"]
             if count
@@ -499,6 +553,15 @@ def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def _in_memory(chunks: list[Chunk] | ChunkFile) -> list[Chunk]:
+    return chunks if isinstance(chunks, list) else [chunk for part in chunks for chunk in part]
+
+
+def _forget(chunks: list[Chunk] | ChunkFile) -> None:
+    if isinstance(chunks, ChunkFile):
+        chunks.close()
 
 
 def _is_full(batch: Sequence[_Ready]) -> bool:

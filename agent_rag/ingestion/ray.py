@@ -57,6 +57,8 @@ class RayPool(ParserPool):
         super().__init__(workers if workers is not None else max(1, cpus), timeout_s=timeout_s, memory_mb=memory_mb)
         self._call = self._ray.remote(max_retries=_MADE_AGAIN, num_cpus=1)(_on_node)
 
+    shares_disk = False
+
     async def parse(self, parser: ParserBase, file: bytes | str | Path, filename: str) -> list[Section]:
         """See `ParserPool.parse`."""
         return await super().parse(parser, await _content(file), filename)

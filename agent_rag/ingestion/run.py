@@ -96,6 +96,7 @@ class IngestRun:
             fingerprint_of(self.kb.embedding_model) if self.kb.embedding_model is not None else "",
             self._made_by(),
             TABLES_VERSION if self.kb.keeps_tables else "",
+            in_parts=self.kb.takes_parts and self._pool.shares_disk and self.options.contexts is None,
         )
         reuse = Reuse(self.kb, plan)
         return Flow(

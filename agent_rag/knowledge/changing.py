@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import unicodedata
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .._util.spool import in_threads
 from .._util.tracing import span
 from ..documents import (
     Chunk,
     DocumentSummary,
     VectorRecord,
     scope_key,
+    storable_metadata,
 )
 from ..errors import ConfigurationError, redact
 from ..events import (
@@ -30,7 +33,16 @@ from .document import Document, WriteReport
 from .reading import Reading, check_list
 from .tables import with_tables_of
 from .updating import DocumentChange, StoredDocument, changed, check_change, rewrite
-from .writing import check_chunks, check_documents, prepare, reject_duplicates, summary_of
+from .writing import (
+    check_chunks,
+    check_documents,
+    indexable,
+    overview_of,
+    prepare,
+    prepared_chunks,
+    reject_duplicates,
+    summary_of,
+)
 
 
 class Changing(Reading):
@@ -88,13 +100,48 @@ class Changing(Reading):
 
         Raises: ValueError: an id occurs twice. Otherwise as `insert_document`.
         """
+        ids = [document.document_id for document in documents]
+        return await self._told(self._replace(documents, known_vectors), ids, trigger, tell_refused=tell_refused)
+
+    async def replace_in_parts(
+        self,
+        document: Document,
+        parts: Iterable[Sequence[Chunk]],
+        *,
+        known_vectors: Callable[[Sequence[Chunk]], Awaitable[Mapping[str, Sequence[float]]]] | None = None,
+        trigger: Trigger = "user",
+    ) -> WriteReport:
+        """`replace_documents` of one document that is too large for memory; where `takes_parts`.
+
+        A part at a time is embedded and given to the store, which publishes the document whole after the last one. When
+        that fails, what was there stays.
+
+        Args:
+            document: Without chunks.
+            parts: Its chunks in order, some thousand at a time; gone through twice, in threads.
+            known_vectors: Asked for each part, whose chunks are as they will be stored; default: all are embedded.
+
+        Raises: As `replace_documents`; ConfigurationError: the store takes documents whole.
+        """
+        replaced = self._replace_in_parts(document, parts, known_vectors)
+        return await self._told(replaced, [document.document_id], trigger)
+
+    async def _told(
+        self,
+        write: Coroutine[Any, Any, tuple[WriteReport, tuple[str, ...], dict[str, int]]],
+        ids: Sequence[str],
+        trigger: Trigger,
+        *,
+        tell_refused: bool = True,
+    ) -> WriteReport:
+        """Do it, and tell who listens."""
         try:
-            with span("replace", documents=len(documents)) as told:
-                report, written, gone = await self._replace(documents, known_vectors)
+            with span("replace", documents=len(ids)) as told:
+                report, written, gone = await write
                 told.set_attribute("chunks", report.chunk_count)
         except Exception as error:
             if tell_refused:
-                await self._refused([document.document_id for document in documents], error, trigger)
+                await self._refused(ids, error, trigger)
             raise
         if written:
             event = DocumentsReplaced(
@@ -146,6 +193,55 @@ class Changing(Reading):
         report.chunk_count = len(records)
         written = tuple(document.document_id for document in prepared if document.chunks)
         return report, written, gone
+
+    async def _replace_in_parts(
+        self,
+        document: Document,
+        parts: Iterable[Sequence[Chunk]],
+        known_vectors: Callable[[Sequence[Chunk]], Awaitable[Mapping[str, Sequence[float]]]] | None,
+    ) -> tuple[WriteReport, tuple[str, ...], dict[str, int]]:
+        """As `_replace`."""
+        scope = self.metadata_filter
+        check_documents([document], self.limits, self.name)
+        report = WriteReport()
+        overview = await asyncio.to_thread(overview_of, parts, self._embedder, report)
+        if overview.first is None:
+            return await self._replace([document], None)
+        self.limits.check("chunks_per_document", overview.chunks, f"chunks of document {document.document_id[:80]!r}")
+        await self._stored.open()
+
+        async def records() -> AsyncIterator[list[VectorRecord]]:
+            async for part in in_threads(parts):
+                kept = indexable(part, self._embedder, WriteReport())
+                chunks = await asyncio.to_thread(
+                    prepared_chunks, document, kept, scope, self.limits, first=report.chunk_count, total=overview.chunks
+                )
+                analysis = await self._keyword_fields.of(chunks)
+                known = None if known_vectors is None else await known_vectors(chunks)
+                vectors = await self._embedder.vectors(chunks, known, report)
+                report.chunk_count += len(chunks)
+                yield [
+                    VectorRecord.model_construct(
+                        vector=vector,
+                        document_id=document.document_id,
+                        chunk=chunk.model_copy(update={"analysis": analysis}),
+                        scope=key,
+                    )
+                    for chunk, vector in zip(chunks, vectors, strict=True)
+                ]
+
+        key = scope_key(scope)
+        metadata = storable_metadata({**document.metadata, **overview.common, **(scope or {})})
+        head = document.model_copy(update={"metadata": metadata, "chunks": [overview.first]})
+        replaced: list[DocumentSummary] = []
+        if self._tables is not None:
+            replaced = await self._summaries([document.document_id])
+            (head,) = await self._tables.kept([head], key)
+        before = await self._store.replace_parts(self.collection, summary_of(head, key), records(), scope=key)
+        report.replaced_chunks = before or 0
+        if self._tables is not None:
+            await self._tables.forget(replaced)
+        return report, (document.document_id,), {}
 
     async def delete_document(self, document_id: str, *, trigger: Trigger = "user") -> int:
         """Remove a document: by its id, also with ``./`` before it or in another Unicode form, or by the absolute path

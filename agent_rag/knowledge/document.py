@@ -9,6 +9,9 @@ from pydantic import BaseModel, Field
 from ..documents import Chunk
 from ..tables.model import Table
 
+PART_CHUNKS = 1_536
+"""Chunks of a document that are in memory at once where it is too large as a whole."""
+
 
 class Document(BaseModel):
     """One document to write: all its chunks at once."""

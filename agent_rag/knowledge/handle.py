@@ -136,6 +136,11 @@ class Handle:
         return self._store is self.vector_store
 
     @property
+    def takes_parts(self) -> bool:
+        """Whether `replace_in_parts` works here."""
+        return self._store.takes_parts
+
+    @property
     def default_mode(self) -> SearchMode:
         """Hybrid where the store can, else semantic; keyword without an embedding model."""
         if self.embedding_model is None:

@@ -31,6 +31,7 @@ from .hits import Hits
 from .misspelt import corrections_for, shown_corrections
 from .outline import DocumentOutline, outline_of, select
 from .search import Query, SearchMode, check_number, checked_filter, rank_function, usable_queries, vetted
+from .stored_vectors import StoredVectors
 
 T = TypeVar("T")
 
@@ -290,6 +291,21 @@ class Reading(Handle):
             records = await self._records(document_id, offset=0, limit=self.limits.chunks_per_document, vectors=True)
             known.update((self._embedder.key_of(record.chunk), record.vector) for record in records if record.vector)
         return known
+
+    async def stored_vectors(self, document_ids: Sequence[str]) -> StoredVectors:
+        """As `known_vectors`, for documents that are too large for memory."""
+        scope = self.metadata_filter
+
+        async def fetch(wanted: Sequence[tuple[str, int]]) -> list[VectorRecord]:
+            keys = [ChunkKey(scope_key(scope), document_id, index) for document_id, index in wanted]
+            records: list[VectorRecord] = await self._stored.if_there(
+                [], lambda: self._store.fetch(self.collection, keys, as_filter(scope), with_vectors=True)
+            )
+            return records
+
+        found = StoredVectors(self._embedder.key_of, fetch)
+        await found.load(await self._summaries(document_ids), self._records)
+        return found
 
     async def chunk_counts(self, document_ids: Sequence[str]) -> dict[str, int]:
         """Document id -> number of chunks, of those that are there and have any."""

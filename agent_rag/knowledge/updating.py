@@ -11,6 +11,7 @@ from ..documents import DocumentSummary, VectorRecord, storable_metadata
 from ..errors import ConfigurationError, StoreError
 from ..stores.native import NativeStoreBase
 from ..stores.versions.groups import slices
+from .document import PART_CHUNKS
 
 BATCH_CHUNKS = 512
 BATCH_DOCUMENTS = 64
@@ -18,6 +19,8 @@ _ATTEMPTS = 50
 _EVERYTHING = 2**31 - 1
 
 StoredDocument = tuple[DocumentSummary, list[VectorRecord]]
+Change = Callable[[DocumentSummary, list[VectorRecord]], StoredDocument | None]
+"""Gives what to write of a document, of which it may get a part of the records; None leaves it."""
 
 
 class DocumentChange(BaseModel):
@@ -75,16 +78,13 @@ async def rewrite(
     store: NativeStoreBase,
     collection: str,
     document_ids: Sequence[str],
-    change: Callable[[DocumentSummary, list[VectorRecord]], StoredDocument | None],
+    change: Change,
     *,
     scope: str,
 ) -> AsyncIterator[Rewritten]:
     """Read documents of a scope, change and replace them, some at a time, with the vectors they have.
 
     One that somebody writes meanwhile is read again, one that is deleted stays so.
-
-    Args:
-        change: Gives what to write of a document; None leaves it.
 
     Raises: StoreError: documents are written all the time.
     """
@@ -95,7 +95,13 @@ async def rewrite(
             versions = await store.document_versions(collection, ids, scope=scope)
             found = await store.list_documents(collection, document_ids=list(versions))
             summaries = [one for one in found if one.scope == scope]
-            async for batch in batches(summaries, lambda one: all_records(store, collection, one)):
+            large = [one for one in summaries if store.takes_parts and one.chunk_count > PART_CHUNKS]
+            for one in large:
+                done = await _rewrite_parts(store, collection, one, change, versions[one.document_id])
+                lost += [] if done is not None else [one.document_id]
+                yield done or Rewritten(0, 0, 0)
+            others = [one for one in summaries if one not in large]
+            async for batch in batches(others, lambda one: all_records(store, collection, one)):
                 written = [after for before in batch if (after := change(*before)) is not None]
                 records = [record for _, of_one in written for record in of_one]
                 heads = [summary for summary, _ in written]
@@ -109,6 +115,31 @@ async def rewrite(
         f"documents {pending[:5]!r} of collection {collection!r} are written all the time: {_ATTEMPTS} attempts lost; "
         "stop who writes, and run this again: what is done is kept"
     )
+
+
+async def _rewrite_parts(
+    store: NativeStoreBase, collection: str, summary: DocumentSummary, change: Change, version: str
+) -> Rewritten | None:
+    """`rewrite` of one document that is too large for memory; whether it is left is told by its first part. None: it
+    was written meanwhile."""
+
+    async def read(offset: int) -> list[VectorRecord]:
+        found = await store.list_chunks(
+            collection, summary.document_id, offset=offset, limit=PART_CHUNKS, with_vectors=True
+        )
+        return [record for record in found if record.scope == summary.scope]
+
+    async def parts() -> AsyncIterator[list[VectorRecord]]:
+        for offset in range(0, summary.chunk_count, PART_CHUNKS):
+            records = await read(offset)
+            after = change(summary, records)
+            yield records if after is None else after[1]
+
+    after = change(summary, await read(0))
+    if after is None:
+        return Rewritten(0, 0, 1)
+    written = await store.replace_parts(collection, after[0], parts(), version=version, scope=summary.scope)
+    return None if written is None else Rewritten(1, summary.chunk_count, 0)
 
 
 async def all_records(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..content import DataBlock, TextBlock
 from ..documents import Chunk, DocumentSummary, storable_metadata, storable_text
@@ -41,18 +41,40 @@ def prepare(
     document: Document, scope: Mapping[str, Any] | None, embedder: Embedder, limits: Limits, report: WriteReport
 ) -> Document:
     """Copies with merged metadata, without what cannot be indexed, numbered anew."""
-    kept = [chunk for chunk in document.chunks if _indexable(chunk, embedder, report)]
-    common = _common([chunk.metadata for chunk in kept])
-    document_metadata = storable_metadata({**document.metadata, **common, **(scope or {})})
+    kept = indexable(document.chunks, embedder, report)
+    common = common_metadata(chunk.metadata for chunk in kept)
+    return document.model_copy(
+        update={
+            "chunks": prepared_chunks(document, kept, scope, limits, first=0, total=len(kept)),
+            "metadata": storable_metadata({**document.metadata, **common, **(scope or {})}),
+        }
+    )
+
+
+def prepared_chunks(
+    document: Document,
+    kept: Sequence[Chunk],
+    scope: Mapping[str, Any] | None,
+    limits: Limits,
+    *,
+    first: int,
+    total: int,
+) -> list[Chunk]:
+    """Copies of some neighbouring chunks of a document with its metadata.
+
+    Args:
+        first: Index of the first of them.
+        total: Chunks of the document.
+    """
     chunks = []
-    for index, chunk in enumerate(kept):
+    for index, chunk in enumerate(kept, first):
         size = len(chunk.text)
         limits.check("chunk_characters", size, f"chunk {index} of document {document.document_id[:80]!r}")
         metadata = storable_metadata({**document.metadata, **chunk.metadata, **(scope or {})})
         update: dict[str, Any] = {
             "metadata": metadata,
             "chunk_index": index,
-            "total_chunks": len(kept),
+            "total_chunks": total,
             "document_id": document.document_id,
             "title": chunk.title or document.title,
             "uri": chunk.uri or document.uri,
@@ -60,7 +82,31 @@ def prepare(
         if isinstance(chunk.content, TextBlock) and (clean := storable_text(chunk.content.text)) != chunk.content.text:
             update["content"] = TextBlock(text=clean)
         chunks.append(chunk.model_copy(update=update))
-    return document.model_copy(update={"chunks": chunks, "metadata": document_metadata})
+    return chunks
+
+
+class Overview(NamedTuple):
+    """What is to be known of a document's chunks before the first of them is written."""
+
+    chunks: int
+    """How many can be found."""
+    first: Chunk | None
+    common: dict[str, Any]
+    """Metadata that all of them have."""
+
+
+def overview_of(parts: Iterable[Sequence[Chunk]], embedder: Embedder, report: WriteReport) -> Overview:
+    """Goes through all of them; what cannot be found is counted in the report."""
+    count = 0
+    first: Chunk | None = None
+    common: dict[str, Any] = {}
+    for part in parts:
+        kept = indexable(part, embedder, report)
+        if kept:
+            first = first or kept[0]
+            common = common_metadata([*([common] if count else []), *(chunk.metadata for chunk in kept)])
+            count += len(kept)
+    return Overview(count, first, common)
 
 
 def summary_of(document: Document, scope: str) -> DocumentSummary:
@@ -86,15 +132,21 @@ def reject_duplicates(document_ids: Sequence[str]) -> None:
         seen.add(document_id)
 
 
-def _common(metadata: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def common_metadata(metadata: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What all chunks have: metadata of the document. (The first chunk's own, such as its page, is not.)"""
-    if not metadata:
-        return {}
-    first, *others = metadata
     missing = object()
-    return {
-        field: value for field, value in first.items() if all(other.get(field, missing) == value for other in others)
-    }
+    common: dict[str, Any] | None = None
+    for fields in metadata:
+        if common is None:
+            common = dict(fields)
+        elif common:
+            common = {field: value for field, value in common.items() if fields.get(field, missing) == value}
+    return common or {}
+
+
+def indexable(chunks: Iterable[Chunk], embedder: Embedder, report: WriteReport) -> list[Chunk]:
+    """Those that can be found; the others are counted in the report."""
+    return [chunk for chunk in chunks if _indexable(chunk, embedder, report)]
 
 
 def _indexable(chunk: Chunk, embedder: Embedder, report: WriteReport) -> bool:

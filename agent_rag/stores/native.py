@@ -38,6 +38,9 @@ class NativeStoreBase(VectorStoreBase):
     can_exchange: bool = False
     """Whether `exchange_collections` works."""
 
+    takes_parts: bool = False
+    """Whether `replace_parts` works."""
+
     async def exchange_collections(self, first: str, second: str) -> None:
         """Give each of two collections the other's name, at once: every reader sees both names before or after it.
 
@@ -189,6 +192,31 @@ class NativeStoreBase(VectorStoreBase):
         if not changed:
             await self.replace(collection, documents, records, scope=scope)
         return changed
+
+    async def replace_parts(
+        self,
+        collection: str,
+        document: DocumentSummary,
+        parts: AsyncIterator[Sequence[VectorRecord]],
+        *,
+        version: str | None = None,
+        scope: str = "",
+    ) -> int | None:
+        """`replace` of one document that is too large for memory. It is published after its last part, whole; when
+        `parts` raises, nothing has happened.
+
+        Args:
+            document: Its `chunk_count` may be unknown yet.
+            parts: Its records, in the order of their chunk indexes, some thousand at a time.
+            version: The version that is to be replaced, as `document_versions` gave it; None: whatever is there.
+
+        Returns: Number of chunks that were there before; None: there is another version now, and it stays.
+        Raises: ConfigurationError: this store takes documents whole (`takes_parts`). ValueError: the order is wrong.
+        """
+        raise ConfigurationError(
+            f"{type(self).__name__} takes documents whole, not in parts: split {document.document_id!r}, or use a "
+            "SQLiteStore"
+        )
 
     @abstractmethod
     async def delete_documents(

@@ -184,22 +184,30 @@ def chunk_of(connection: sqlite3.Connection, document: Document, number: int) ->
     return Chunk.model_validate_json(body_of(connection, document, number))
 
 
-def vectors_of(connection: sqlite3.Connection, document: Document, dimensions: int) -> Matrix:
-    """Vectors of a document's chunks, by place."""
-    matrix: Matrix = np.zeros((document.size, dimensions), np.float32)
+def vectors_at(connection: sqlite3.Connection, document: Document, numbers: Sequence[int], dimensions: int) -> Matrix:
+    """Vectors of some chunks of a document, in the order of their numbers as given."""
+    matrix: Matrix = np.zeros((len(numbers), dimensions), np.float32)
     if not dimensions:
         return matrix
-    at = document.base
-    rows = connection.execute(
-        "select n, count, crc, v from vectors where n >= ? and n < ? order by n",
-        (document.base, document.base + document.size),
-    )
-    for number, count, crc, data in rows:
-        if number != at or len(data) != 4 * count * dimensions or checksum(data, VECTORS, number, count) != crc:
-            raise damaged([document.name])
-        place = number - document.base
-        matrix[place : place + count] = np.frombuffer(data, "<f4").reshape(count, dimensions)
-        at += count
-    if at != document.base + document.size:
-        raise damaged([document.name])
+    first, rows = 0, matrix[:0]
+    for place, number in enumerate(numbers):
+        if not first <= number < first + len(rows):
+            first, rows = _vectors_around(connection, document, number, dimensions)
+        matrix[place] = rows[number - first]
     return matrix
+
+
+def _vectors_around(
+    connection: sqlite3.Connection, document: Document, number: int, dimensions: int
+) -> tuple[int, Matrix]:
+    """The stored row of vectors that has that of a chunk, and the number of its first."""
+    row = connection.execute(
+        "select n, count, crc, v from vectors where n <= ? order by n desc limit 1", (number,)
+    ).fetchone()
+    if row is None:
+        raise damaged([document.name])
+    first, count, crc, data = row
+    inside = document.base <= first <= number < first + count <= document.base + document.size
+    if not inside or len(data) != 4 * count * dimensions or checksum(data, VECTORS, first, count) != crc:
+        raise damaged([document.name])
+    return first, np.frombuffer(data, "<f4").reshape(count, dimensions)

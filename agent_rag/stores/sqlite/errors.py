@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,10 @@ def translated(path: Path) -> Iterator[None]:
         raise StoreDamagedError(f"{path}: {error}; {CURE}") from error
     except sqlite3.Error as error:
         raise _meaning(path, error) from error
+    except OSError as error:  # of a file beside it
+        if error.errno != errno.ENOSPC:
+            raise
+        raise _full(path) from error
 
 
 def _meaning(path: Path, error: sqlite3.Error) -> StoreError:
@@ -35,10 +40,7 @@ def _meaning(path: Path, error: sqlite3.Error) -> StoreError:
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return StoreDamagedError(f"{path} is damaged or no store ({text}); {CURE}")
         case sqlite3.SQLITE_FULL:
-            return StoreFullError(
-                f"the disk of {path} is full; nothing was written, and all that was acknowledged is there. "
-                "Delete documents, or make room on the disk"
-            )
+            return _full(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
             return read_only(path, error)
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
@@ -48,6 +50,13 @@ def _meaning(path: Path, error: sqlite3.Error) -> StoreError:
         case sqlite3.SQLITE_ERROR if "no such" in text or "Could not decode" in text:
             return StoreDamagedError(f"{path} is damaged: {text}; {CURE}")
     return StoreError(f"{path}: SQLite failed: {text} ({getattr(error, 'sqlite_errorname', code)})")
+
+
+def _full(path: Path) -> StoreFullError:
+    return StoreFullError(
+        f"the disk of {path} is full; nothing was written, and all that was acknowledged is there. "
+        "Delete documents, or make room on the disk"
+    )
 
 
 def read_only(path: Path, why: object) -> StoreReadOnlyError:

@@ -10,10 +10,12 @@ import contextlib
 import os
 import shutil
 import struct
+import tempfile
 import time
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, cast
 
 _SPARE_BYTES = 1_048_576
 _SEQUENCE = struct.Struct("<q8s")
@@ -106,6 +108,10 @@ class Files:
 
     def wal_bytes(self) -> int:
         return _size(self.wal)
+
+    def scratch(self) -> BinaryIO:
+        """A new file without a name on the same disk, which goes when it is closed or the process ends."""
+        return cast(BinaryIO, tempfile.TemporaryFile(dir=self.path.parent))
 
 
 def _overwrite(path: Path, data: bytes) -> None:

@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 _REBUILT_CHUNKS = 2_000
 """Chunks whose words are indexed anew in one transaction."""
+_CHECKED_CHUNKS = 4_096
+"""Whose vectors are read at once."""
 _VACUUM_PAGES = 50
 """Freed at once on a full disk: the WAL grows by as much, within the room that is kept for that."""
 
@@ -90,9 +92,12 @@ def _check_collection(connection: sqlite3.Connection, collection: Collection, re
 def _check_document(connection: sqlite3.Connection, collection: Collection, document: Document) -> None:
     document.checked()
     documents.summary_of(connection, document)
-    for number in range(document.base, document.base + document.size):
-        documents.body_of(connection, document, number)
-    documents.vectors_of(connection, document, collection.dimensions)
+    stop = document.base + document.size
+    for first in range(document.base, stop, _CHECKED_CHUNKS):
+        numbers = range(first, min(first + _CHECKED_CHUNKS, stop))
+        for number in numbers:
+            documents.body_of(connection, document, number)
+        documents.vectors_at(connection, document, numbers, collection.dimensions)
 
 
 def _check_segments(connection: sqlite3.Connection, collection: Collection) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -78,19 +78,17 @@ def stand(connection: sqlite3.Connection, name: str, chosen: Sequence[Segment]) 
     return collection
 
 
-def merged(connection: sqlite3.Connection, chosen: Sequence[Segment]) -> list[Block]:
-    """The blocks of neighbours as those of one segment, without dead chunks."""
+def merged(connection: sqlite3.Connection, chosen: Sequence[Segment]) -> Iterator[Block]:
+    """The blocks of neighbours as those of one segment, without dead chunks, one after the other."""
     base, stop = chosen[0].base, chosen[-1].stop
     living = _living_numbers(connection, base, stop)
-    blocks: list[Block] = []
     kinds: tuple[Kind, ...] = (TOKENS, NUMBERS)
     for kind in kinds:
         # A range of keys after another: all postings of 32,768 chunks at once are several hundred MB.
         for low, high in slices(connection, chosen, kind):
             parts = [read_keys(connection, segment, kind, low, high) for segment in chosen]
             postings = joined([_alive(part, living) for part in parts])
-            blocks += Postings(postings.keys, postings.chunks - base, postings.values).blocks(kind, low, high)
-    return blocks
+            yield from Postings(postings.keys, postings.chunks - base, postings.values).blocks(kind, low, high)
 
 
 def put_in_place(
@@ -98,7 +96,7 @@ def put_in_place(
     connection: sqlite3.Connection,
     collection: Collection,
     chosen: Sequence[Segment],
-    blocks: Sequence[Block],
+    blocks: Iterable[Block],
 ) -> None:
     """Write what `merged` made of these segments instead of them."""
     for segment in chosen:
@@ -110,22 +108,24 @@ def put_in_place(
 
 
 def _living(connection: sqlite3.Connection, segments: Sequence[Segment]) -> list[int]:
-    return [
-        connection.execute(
-            "select coalesce(sum(count), 0) from documents where n >= ? and n < ?", (segment.base, segment.stop)
-        ).fetchone()[0]
-        for segment in segments
-    ]
+    return [sum(stop - first for first, stop in _living_ranges(connection, one.base, one.stop)) for one in segments]
 
 
 def _living_numbers(connection: sqlite3.Connection, base: int, stop: int) -> Integers:
-    rows = connection.execute(
-        "select n, count from documents where n >= ? and n < ? order by n", (base, stop)
-    ).fetchall()
-    pairs = np.array(rows, np.int64).reshape(-1, 2)
-    counts = pairs[:, 1]
+    pairs = np.array(_living_ranges(connection, base, stop), np.int64).reshape(-1, 2)
+    counts = pairs[:, 1] - pairs[:, 0]
     firsts = np.cumsum(counts) - counts
     return np.repeat(pairs[:, 0] - firsts, counts) + np.arange(int(counts.sum()))
+
+
+def _living_ranges(connection: sqlite3.Connection, base: int, stop: int) -> list[tuple[int, int]]:
+    """(first number, behind the last) of the chunks from `base` to below `stop`, by document: the first may begin
+    before `base`, the last end behind `stop`."""
+    return connection.execute(
+        "select max(n, :base), min(n + count, :stop) from documents where n < :stop and n + count > :base "
+        "and n >= coalesce((select max(n) from documents where n <= :base), :base) order by n",
+        {"base": base, "stop": stop},
+    ).fetchall()
 
 
 def _alive(postings: Postings, living: Integers) -> Postings:

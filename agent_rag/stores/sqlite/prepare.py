@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +13,9 @@ import numpy.typing as npt
 from ...documents import Chunk, DocumentSummary, VectorRecord
 from ...filters.plan import index_metadata
 from ...retrieval.analysis import index_tokens
-from ..engine.records import Matrix
-from .segments import NUMBERS, TOKENS, Block, collect_numbers, count_tokens
+from ..engine.records import Matrix, prepare_replace
+from .schema import Collection
+from .segments import NUMBERS, TOKENS, Block, collect_numbers, count_keys, key_of
 
 
 @dataclass(frozen=True)
@@ -86,18 +88,46 @@ def prepare_batch(documents: Iterable[DocumentSummary], records: Sequence[Vector
     return Batch(prepared, blocks)
 
 
+def prepare_part(
+    collection: Collection, document: DocumentSummary, records: Sequence[VectorRecord], *, scope: str, after: int
+) -> Batch:
+    """Some chunks of a document that comes in parts.
+
+    Args:
+        after: Highest chunk index of the part before.
+
+    Raises: ValueError: the chunks do not follow those before. As `prepare_replace`.
+    """
+    summaries, prepared = prepare_replace(collection.name, collection.dimensions, [document], records, scope=scope)
+    batch = prepare_batch(summaries, prepared.records, as_stored(prepared.matrix, collection.distance))
+    first = batch.documents[0].indexes[0]
+    if first <= after:
+        raise ValueError(
+            f"chunk {first} of document {document.document_id!r} comes after chunk {after}; "
+            "pass its parts in the order of their chunks"
+        )
+    return batch
+
+
 def index_chunks(chunks: Sequence[Chunk], places: Sequence[int]) -> tuple[list[int], list[Block]]:
     """Number of tokens of each chunk, and blocks of their words, filter tokens and numbers.
 
     Args:
         places: Number of each chunk, ascending, from the segment's base.
     """
-    words = [index_tokens(chunk) for chunk in chunks]
-    metadata = [index_metadata(chunk.metadata) for chunk in chunks]
-    tokens = [[*some, *indexed.tokens] for some, indexed in zip(words, metadata, strict=True)]
-    numbers = collect_numbers((place, indexed.numbers) for place, indexed in zip(places, metadata, strict=True))
-    blocks = [*count_tokens(tokens, places).blocks(TOKENS), *numbers.blocks(NUMBERS)]
-    return [len(some) for some in words], blocks
+    words: list[int] = []
+    tokens: list[int] = []
+    keys = array("q")  # at once, since the tokens themselves take ten times the memory
+    numbers: list[tuple[int, dict[str, float]]] = []
+    for place, chunk in zip(places, chunks, strict=True):
+        of_text, of_metadata = index_tokens(chunk), index_metadata(chunk.metadata)
+        keys.extend(map(key_of, of_text))
+        keys.extend(map(key_of, of_metadata.tokens))
+        words.append(len(of_text))
+        tokens.append(len(of_text) + len(of_metadata.tokens))
+        numbers.append((place, of_metadata.numbers))
+    postings = count_keys(np.array(keys, np.int64), tokens, places)
+    return words, [*postings.blocks(TOKENS), *collect_numbers(numbers).blocks(NUMBERS)]
 
 
 def as_stored(matrix: Matrix, distance: str) -> Matrix:

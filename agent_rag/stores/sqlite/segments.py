@@ -12,7 +12,7 @@ import sqlite3
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -143,15 +143,15 @@ def joined(parts: Sequence[Postings]) -> Postings:
     )
 
 
-def count_tokens(tokens: Sequence[Sequence[str]], places: Sequence[int]) -> Postings:
+def count_keys(keys: Integers, lengths: Sequence[int], places: Sequence[int]) -> Postings:
     """Postings of the tokens of some chunks, with their frequencies.
 
     Args:
+        keys: Of all tokens, chunk by chunk.
+        lengths: Number of tokens of each chunk.
         places: Number of each chunk, ascending, from the segment's base.
     """
-    lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
-    keys = np.fromiter(map(key_of, chain.from_iterable(tokens)), np.int64, int(lengths.sum()))
-    chunks = np.repeat(np.array(places, np.int64), lengths)
+    chunks = np.repeat(np.array(places, np.int64), np.array(lengths, np.int64))
     order = np.argsort(keys, kind="stable")  # the chunks of a key stay in order
     keys, chunks = keys[order], chunks[order]
     starts = np.flatnonzero((np.diff(keys, prepend=-1) != 0) | (np.diff(chunks, prepend=-1) != 0))

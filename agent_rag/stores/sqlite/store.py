@@ -6,13 +6,15 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar, get_args
 
+from ..._util.spool import Spool
 from ...documents import ChunkKey, DocumentSummary, VectorRecord, VectorSearchResult
 from ...errors import ConfigurationError, StoreFullError
 from ...filters import FilterLike, as_filter, matches
@@ -22,12 +24,13 @@ from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from ..engine.candidates import Candidates
 from ..engine.driver import run_steps
 from ..engine.merging import Name
-from ..engine.records import closed_store, collection_name, existing, prepare_replace, unique_ids
+from ..engine.records import clean_summary, closed_store, collection_name, existing, prepare_replace, unique_ids
 from ..native import NativeStoreBase
 from . import documents, jobs, maintenance, scanning
 from .database import Database
+from .errors import translated
 from .maintenance import CheckReport, CompactReport
-from .prepare import Batch, as_stored, prepare_batch
+from .prepare import Batch, as_stored, prepare_batch, prepare_part
 from .reader import Reader
 from .schema import Collection, check_collections
 from .writer import Transaction
@@ -35,7 +38,6 @@ from .writer import Transaction
 Distance = Literal["Cosine", "Dot", "Euclid", "Manhattan"]
 T = TypeVar("T")
 
-_PAGE_DOCUMENTS = 200
 _DELETED_AT_ONCE = 500
 """Documents that one transaction removes; of more, the WAL would take half as much room again."""
 _QUICK_NUMBERS, _QUICK_CHUNKS = 4_000_000, 32
@@ -54,6 +56,7 @@ class SQLiteStore(NativeStoreBase):
     """
 
     can_exchange = True
+    takes_parts = True
 
     def __init__(
         self,
@@ -251,6 +254,46 @@ class SQLiteStore(NativeStoreBase):
 
         return await self._read(read)
 
+    async def replace_parts(
+        self,
+        collection: str,
+        document: DocumentSummary,
+        parts: AsyncIterator[Sequence[VectorRecord]],
+        *,
+        version: str | None = None,
+        scope: str = "",
+    ) -> int | None:
+        """As `NativeStoreBase`. Parts wait in a file without a name beside the store, ready to be written, so that
+        other writers wait only while the document is copied: about a second for each 100 MB of it."""
+
+        def read(database: Database) -> Collection:
+            with database.reading() as connection:
+                return existing(Collection.load(connection, collection), collection)
+
+        def add(database: Database, records: Sequence[VectorRecord], after: int) -> list[int]:
+            batch = prepare_part(stored, document, records, scope=scope, after=after)
+            with translated(self.path):
+                spool.append(batch)
+            return batch.documents[0].indexes
+
+        stored = await self._read(read)
+        # In one thread: malloc would keep what the words of a part took for each of several (150 MB).
+        worker = ThreadPoolExecutor(1, "agent-rag-sqlite-parts")
+        with Spool[Batch](self._open_database().files.scratch()) as spool, _ending(worker):
+            count, last = 0, -1
+            async for records in parts:
+                if records:
+                    added = await self._read(partial(add, records=records, after=last), worker=worker)
+                    count, last = count + len(added), added[-1]
+            summary = clean_summary(document, scope=scope).model_copy(update={"chunk_count": count})
+            if count:
+                return await self._write(
+                    lambda database: jobs.replace_parts(database, collection, summary, spool, version)
+                )
+        versions = {} if version is None else {summary.document_id: version}
+        before, changed = await self._replace(collection, [summary], [], versions, scope)
+        return None if changed else before
+
     async def delete_documents(
         self, collection: str, document_ids: Sequence[str], metadata_filter: FilterLike | None = None
     ) -> int:
@@ -402,31 +445,26 @@ class SQLiteStore(NativeStoreBase):
     async def iterate(
         self, collection: str, metadata_filter: FilterLike | None = None, *, batch_size: int = 500
     ) -> AsyncIterator[VectorRecord]:
-        """Page by page, each of one state: what a concurrent write removes before its turn is left out."""
-        last: Name | None = None
+        """Page by page, each of one state: what a concurrent write removes before its turn is left out.
 
-        def read(database: Database) -> tuple[list[VectorRecord], Name | None]:
+        Raises: StoreError: a document of several pages was replaced before its last one.
+        """
+        position: jobs.Position | None = None
+
+        def read(database: Database) -> tuple[list[VectorRecord], jobs.Position | None]:
             with database.reading() as connection:
                 stored = existing(Collection.load(connection, collection), collection)
-                page: list[VectorRecord] = []
-                found = documents.after(connection, stored, last, _PAGE_DOCUMENTS)
-                if last is None:
+                if position is None:
                     documents.check_totals(connection, stored)
-                for document in found:
-                    indexes = document.chunk_indexes.tolist()
-                    page += jobs.records(connection, stored, document, indexes, with_vectors=True)
-                    if len(page) >= batch_size:
-                        return page, document.name
-                return page, found[-1].name if found else None
+                return jobs.page(connection, stored, position, batch_size)
 
         while True:
-            page, reached = await self._read(read)
+            page, position = await self._read(read)
             for record in page:
                 if jobs.keeps(metadata_filter, record):
                     yield record
-            if reached is None:
+            if position is None:
                 return
-            last = reached
 
     async def scan(
         self, collection: str, metadata_filter: FilterLike | None = None, *, pattern: TextPattern | None = None
@@ -475,14 +513,18 @@ class SQLiteStore(NativeStoreBase):
 
     # --- running ---
 
-    async def _read(self, job: Callable[[Database], T], *, quick: bool = False) -> T:
-        """In a thread; what is quick, here, unless memory is catching up: a thread costs .1 ms, and on a busy machine
-        more than the search."""
+    async def _read(
+        self, job: Callable[[Database], T], *, quick: bool = False, worker: ThreadPoolExecutor | None = None
+    ) -> T:
+        """In a thread, of `worker` where given; what is quick, here, unless memory is catching up: a thread costs
+        .1 ms, and on a busy machine more than the search."""
         database = self._open_database()
         if quick and database.is_local and not self._reader.lock.locked():
             await asyncio.sleep(0)  # else one quick call after another would keep the loop
             return self._used(job, self._open_database())
-        return await asyncio.to_thread(self._used, job, database)
+        if worker is None:
+            return await asyncio.to_thread(self._used, job, database)
+        return await asyncio.get_running_loop().run_in_executor(worker, self._used, job, database)
 
     async def _write(self, job: Callable[[Database], T]) -> T:
         """In the one thread of this store that writes, after the writes before it."""
@@ -513,3 +555,12 @@ class SQLiteStore(NativeStoreBase):
             raise closed_store(self)
         self._database.check_process()
         return self._database
+
+
+@contextmanager
+def _ending(worker: ThreadPoolExecutor) -> Iterator[None]:
+    """Give up what waits for it at the end."""
+    try:
+        yield
+    finally:
+        worker.shutdown(wait=False, cancel_futures=True)

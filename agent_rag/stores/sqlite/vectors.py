@@ -141,9 +141,12 @@ def read_rows(
     Args:
         found: Document of each.
     """
-    known = {document.base: documents.vectors_of(connection, document, dimensions) for document in found}
-    picked = [
-        known[document.base][state.numbers[row] - document.base] for document, row in zip(found, rows, strict=True)
-    ]
-    matrix: Matrix = np.array(picked, np.float32).reshape(len(rows), dimensions)
+    matrix: Matrix = np.zeros((len(rows), dimensions), np.float32)
+    places: dict[int, list[int]] = {}
+    for place, document in enumerate(found):
+        places.setdefault(document.base, []).append(place)
+    for own in places.values():
+        own.sort(key=lambda place: int(rows[place]))
+        numbers = [int(state.numbers[rows[place]]) for place in own]
+        matrix[own] = documents.vectors_at(connection, found[own[0]], numbers, dimensions)
     return matrix

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from ...documents import DocumentSummary
 from ..engine.merging import Name
 from .checksums import CHUNK, HEAD, LOG, VECTORS, checksum, placed
 from .documents import document_crc
@@ -93,11 +95,32 @@ class Transaction:
                 before += place.size
         base = collection.start + collection.next
         if batch.documents:
-            self._write_segment(collection, base, batch)
+            self.add_segment(collection.c, 0, base, base + batch.room, batch.blocks)
         for document in batch.documents:
-            self._write(collection, document)
+            at = collection.start + collection.next
+            self._write_chunks(at, document)
+            self._write_document(collection, document.summary, document.indexes, document.lengths)
         collection.save(self._connection)
         return before
+
+    def replace_parts(self, collection: Collection, summary: DocumentSummary, parts: Iterable[Batch]) -> int:
+        """Write one document, whose chunks come in several parts, each with its own postings. As `replace`."""
+        place = self.find(collection, (summary.scope, summary.document_id))
+        if place is not None:
+            self.remove(collection, place)
+        at = collection.start + collection.next
+        indexes: list[int] = []
+        lengths: list[npt.NDArray[np.uint32]] = []
+        for batch in parts:
+            (part,) = batch.documents
+            self.add_segment(collection.c, 0, at, at + batch.room, batch.blocks)
+            self._write_chunks(at, part)
+            indexes += part.indexes
+            lengths.append(part.lengths)
+            at += batch.room
+        self._write_document(collection, summary, indexes, np.concatenate(lengths))
+        collection.save(self._connection)
+        return 0 if place is None else place.size
 
     def remove(self, collection: Collection, place: Place) -> None:
         """Take a document out; the caller saves the collection. Its postings are dead from now on."""
@@ -110,19 +133,31 @@ class Transaction:
         collection.chunks -= place.size
         self._log(collection.c, REMOVED, place.base, place.size)
 
-    def _write(self, collection: Collection, document: NewDocument) -> None:
-        base, count = collection.start + collection.next, len(document.indexes)
-        summary = document.summary
-        dense = document.indexes == list(range(count))
-        indexes = None if dense else np.array(document.indexes, "<u4").tobytes()
-        lengths = document.lengths.astype("<u4").tobytes()
-        crc = document_crc(base, summary.scope, summary.document_id, count, indexes, lengths)
+    def _write_document(
+        self,
+        collection: Collection,
+        summary: DocumentSummary,
+        indexes: Sequence[int],
+        lengths: npt.NDArray[np.uint32],
+    ) -> None:
+        """The document of the chunks that were written last."""
+        base, count = collection.start + collection.next, len(indexes)
+        dense = indexes == list(range(count))
+        packed = None if dense else np.array(indexes, "<u4").tobytes()
+        tokens = lengths.astype("<u4").tobytes()
+        crc = document_crc(base, summary.scope, summary.document_id, count, packed, tokens)
         self._connection.execute(
             "insert into documents values(?, ?, ?, ?, ?, ?, ?, ?)",
-            (base, collection.c, summary.scope, summary.document_id, count, indexes, lengths, crc),
+            (base, collection.c, summary.scope, summary.document_id, count, packed, tokens, crc),
         )
         head = summary.model_dump_json().encode()
         self._connection.execute("insert into heads values(?, ?, ?)", (base, checksum(head, HEAD, base), head))
+        collection.next += max(1, count)
+        collection.documents += 1
+        collection.chunks += count
+        self._log(collection.c, ADDED, base, count)
+
+    def _write_chunks(self, base: int, document: NewDocument) -> None:
         self._connection.executemany(
             "insert into chunks values(?, ?, ?)",
             (
@@ -131,15 +166,8 @@ class Transaction:
             ),
         )
         self._connection.executemany("insert into vectors values(?, ?, ?, ?)", _vector_rows(base, document))
-        collection.next += document.room
-        collection.documents += 1
-        collection.chunks += count
-        self._log(collection.c, ADDED, base, count)
 
     # --- segments ---
-
-    def _write_segment(self, collection: Collection, base: int, batch: Batch) -> None:
-        self.add_segment(collection.c, 0, base, base + batch.room, batch.blocks)
 
     def add_segment(self, c: int, level: int, base: int, stop: int, blocks: Iterable[Block]) -> None:
         segment = self.state.next_segment
