@@ -75,9 +75,9 @@ async def test_a_merge_in_pieces_gives_what_one_at_once_gives(tmp_path: Path, mo
     segments = _segments(database)
 
     with database.reading() as connection:
-        whole = merged(connection, segments)
+        whole = list(merged(connection, segments))
         monkeypatch.setattr("agent_rag.stores.sqlite.segments._SLICE_BLOCKS", 3)
-        pieces = merged(connection, segments)
+        pieces = list(merged(connection, segments))
     database.close()
 
     assert len(segments) == 4

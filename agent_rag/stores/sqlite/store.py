@@ -6,9 +6,8 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -236,8 +235,7 @@ class SQLiteStore(NativeStoreBase):
 
         batch: Batch | None = None
         if len(records) > _QUICK_CHUNKS:
-            job = partial(self._used, prepare, self._open_database())
-            batch = await asyncio.get_running_loop().run_in_executor(self._preparer, job)
+            batch = await self._prepare(prepare)
         return await self._write(
             lambda database: jobs.replace(
                 database, collection, prepare(database) if batch is None else batch, versions, scope
@@ -277,13 +275,11 @@ class SQLiteStore(NativeStoreBase):
             return batch.documents[0].indexes
 
         stored = await self._read(read)
-        # In one thread: malloc would keep what the words of a part took for each of several (150 MB).
-        worker = ThreadPoolExecutor(1, "agent-rag-sqlite-parts")
-        with Spool[Batch](self._open_database().files.scratch()) as spool, _ending(worker):
+        with Spool[Batch](self._open_database().files.scratch()) as spool:
             count, last = 0, -1
             async for records in parts:
                 if records:
-                    added = await self._read(partial(add, records=records, after=last), worker=worker)
+                    added = await self._prepare(partial(add, records=records, after=last))
                     count, last = count + len(added), added[-1]
             summary = clean_summary(document, scope=scope).model_copy(update={"chunk_count": count})
             if count:
@@ -513,18 +509,18 @@ class SQLiteStore(NativeStoreBase):
 
     # --- running ---
 
-    async def _read(
-        self, job: Callable[[Database], T], *, quick: bool = False, worker: ThreadPoolExecutor | None = None
-    ) -> T:
-        """In a thread, of `worker` where given; what is quick, here, unless memory is catching up: a thread costs
-        .1 ms, and on a busy machine more than the search."""
+    async def _read(self, job: Callable[[Database], T], *, quick: bool = False) -> T:
+        """In a thread; what is quick, here, unless memory is catching up: a thread costs .1 ms, and on a busy machine
+        more than the search."""
         database = self._open_database()
         if quick and database.is_local and not self._reader.lock.locked():
             await asyncio.sleep(0)  # else one quick call after another would keep the loop
             return self._used(job, self._open_database())
-        if worker is None:
-            return await asyncio.to_thread(self._used, job, database)
-        return await asyncio.get_running_loop().run_in_executor(worker, self._used, job, database)
+        return await asyncio.to_thread(self._used, job, database)
+
+    async def _prepare(self, job: Callable[[Database], T]) -> T:
+        """In the one thread of this store that prepares writes."""
+        return await asyncio.get_running_loop().run_in_executor(self._preparer, self._used, job, self._open_database())
 
     async def _write(self, job: Callable[[Database], T]) -> T:
         """In the one thread of this store that writes, after the writes before it."""
@@ -555,12 +551,3 @@ class SQLiteStore(NativeStoreBase):
             raise closed_store(self)
         self._database.check_process()
         return self._database
-
-
-@contextmanager
-def _ending(worker: ThreadPoolExecutor) -> Iterator[None]:
-    """Give up what waits for it at the end."""
-    try:
-        yield
-    finally:
-        worker.shutdown(wait=False, cancel_futures=True)
