@@ -330,6 +330,43 @@ def texts_of(records: Iterable[VectorRecord]) -> list[DocumentText]:
     return found
 
 
+class TransactionalStoreBase(NativeStoreBase):
+    """A store that compares versions of documents in the transaction that writes."""
+
+    async def replace(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        *,
+        scope: str = "",
+    ) -> int:
+        before, _ = await self._replace(collection, documents, records, {}, scope)
+        return before
+
+    async def _replace_where(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        versions: Mapping[str, str],
+        scope: str,
+    ) -> set[str]:
+        _, changed = await self._replace(collection, documents, records, versions, scope)
+        return changed
+
+    @abstractmethod
+    async def _replace(
+        self,
+        collection: str,
+        documents: Sequence[DocumentSummary],
+        records: Sequence[VectorRecord],
+        versions: Mapping[str, str],
+        scope: str,
+    ) -> tuple[int, set[str]]:
+        """The number of chunks that were there, and the documents with another version: then nothing is written."""
+
+
 class ConnectedStoreBase(NativeStoreBase):
     """A store that must be opened and closed, by the outermost of the blocks that use it."""
 

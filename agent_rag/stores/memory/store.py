@@ -14,7 +14,7 @@ from ...filters import FilterLike
 from ..base import CollectionInfo, RetrieveRequest, StoreHealth
 from ..engine.driver import run_steps
 from ..engine.records import closed_store, collection_name, existing, prepare_replace, unique_ids
-from ..native import NativeStoreBase, changed_since
+from ..native import TransactionalStoreBase, changed_since
 from .table import Batch, Table
 
 Distance = Literal["Cosine", "Dot", "Euclid", "Manhattan"]
@@ -27,7 +27,7 @@ _QUICK_CHUNKS = 16
 _QUICK_CHARACTERS = 30_000
 
 
-class MemoryStore(NativeStoreBase):
+class MemoryStore(TransactionalStoreBase):
     """Exact search over vectors in memory, BM25 with live statistics. Lost at exit.
 
     Closing keeps the data, and entering again shows them; blocks may be nested. Safe for concurrent tasks and threads:
@@ -95,28 +95,6 @@ class MemoryStore(NativeStoreBase):
 
     # --- writing ---
 
-    async def replace(
-        self,
-        collection: str,
-        documents: Sequence[DocumentSummary],
-        records: Sequence[VectorRecord],
-        *,
-        scope: str = "",
-    ) -> int:
-        before, _ = await self._replace(collection, documents, records, {}, scope)
-        return before
-
-    async def _replace_where(
-        self,
-        collection: str,
-        documents: Sequence[DocumentSummary],
-        records: Sequence[VectorRecord],
-        versions: Mapping[str, str],
-        scope: str,
-    ) -> set[str]:
-        _, changed = await self._replace(collection, documents, records, versions, scope)
-        return changed
-
     async def _replace(
         self,
         collection: str,
@@ -125,7 +103,6 @@ class MemoryStore(NativeStoreBase):
         versions: Mapping[str, str],
         scope: str,
     ) -> tuple[int, set[str]]:
-        """The number of chunks that were there, and the documents with another version: then nothing is written."""
         table = self._table(collection)
 
         def prepare() -> tuple[list[DocumentSummary], Batch]:

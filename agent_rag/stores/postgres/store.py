@@ -19,7 +19,7 @@ from ..engine.records import (
     prepare_replace,
     unique_ids,
 )
-from ..native import ConnectedStoreBase
+from ..native import ConnectedStoreBase, TransactionalStoreBase
 from . import reader as reader
 from .connection import Connections, Session
 from .keyword import word_counts
@@ -30,13 +30,13 @@ from .setup import Options, Schema, schema_script
 from .transactions import Changes, Transactions, itself
 from .upkeep import Upkeep
 from .vectors import VectorChoice
-from .writer import Written, lock_versions
+from .writer import lock_versions
 
 Distance = Literal["Cosine", "Dot", "Euclid", "Manhattan"]
 T = TypeVar("T")
 
 
-class PostgresStore(ConnectedStoreBase):
+class PostgresStore(TransactionalStoreBase, ConnectedStoreBase):
     """Records in PostgreSQL 15 or later; see docs/stores/postgres.md.
 
     Once a collection has more than `exact_below` chunks, vectors are searched by an HNSW index with pgvector 0.8, and
@@ -208,39 +208,20 @@ class PostgresStore(ConnectedStoreBase):
 
     # --- writing ---
 
-    async def replace(
-        self,
-        collection: str,
-        documents: Sequence[DocumentSummary],
-        records: Sequence[VectorRecord],
-        *,
-        scope: str = "",
-    ) -> int:
-        return (await self._publish(collection, documents, records, {}, scope)).before
-
-    async def _replace_where(
+    async def _replace(
         self,
         collection: str,
         documents: Sequence[DocumentSummary],
         records: Sequence[VectorRecord],
         versions: Mapping[str, str],
         scope: str,
-    ) -> set[str]:
-        return set((await self._publish(collection, documents, records, versions, scope)).changed)
-
-    async def _publish(
-        self,
-        collection: str,
-        documents: Sequence[DocumentSummary],
-        records: Sequence[VectorRecord],
-        versions: Mapping[str, str],
-        scope: str,
-    ) -> Written:
+    ) -> tuple[int, set[str]]:
         def prepare(dimensions: int) -> Changes:
             return prepare_replace(collection, dimensions, documents, records, scope=scope)
 
         self._check_open()
-        return await self._transactions.publish(collection, prepare, versions, scope)
+        written = await self._transactions.publish(collection, prepare, versions, scope)
+        return written.before, set(written.changed)
 
     async def document_versions(
         self, collection: str, document_ids: Sequence[str], *, scope: str = ""

@@ -24,7 +24,7 @@ from ..engine.candidates import Candidates
 from ..engine.driver import run_steps
 from ..engine.merging import Name
 from ..engine.records import clean_summary, closed_store, collection_name, existing, prepare_replace, unique_ids
-from ..native import NativeStoreBase
+from ..native import TransactionalStoreBase
 from . import documents, jobs, maintenance, scanning
 from .database import Database
 from .errors import translated
@@ -46,7 +46,7 @@ _GAP_S = 0.002
 ingest; with it 4 ms)."""
 
 
-class SQLiteStore(NativeStoreBase):
+class SQLiteStore(TransactionalStoreBase):
     """Every capability in one file beside which lie a few small ones.
 
     Any number of processes, threads and event loops may use one file at once, each with stores of its own or a shared
@@ -196,28 +196,6 @@ class SQLiteStore(NativeStoreBase):
         await self._write(write)
 
     # --- writing ---
-
-    async def replace(
-        self,
-        collection: str,
-        documents: Sequence[DocumentSummary],
-        records: Sequence[VectorRecord],
-        *,
-        scope: str = "",
-    ) -> int:
-        before, _ = await self._replace(collection, documents, records, {}, scope)
-        return before
-
-    async def _replace_where(
-        self,
-        collection: str,
-        documents: Sequence[DocumentSummary],
-        records: Sequence[VectorRecord],
-        versions: Mapping[str, str],
-        scope: str,
-    ) -> set[str]:
-        _, changed = await self._replace(collection, documents, records, versions, scope)
-        return changed
 
     async def _replace(
         self,
