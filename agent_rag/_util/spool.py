@@ -14,7 +14,8 @@ T = TypeVar("T")
 class Spool(Generic[T]):
     """Objects written one after the other into a private file, then read in that order any number of times.
 
-    For one thread and one reader at a time. Leaving it as a context manager closes the file.
+    For one thread and one reader at a time. Leaving it as a context manager closes the file, and so does `aclose`, off
+    the event loop: to give a large file back takes a while.
     """
 
     def __init__(self, file: BinaryIO, count: int = 0) -> None:
@@ -41,6 +42,9 @@ class Spool(Generic[T]):
 
     def close(self) -> None:
         self._file.close()
+
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:
         return self

@@ -258,7 +258,7 @@ class Flow:
         try:
             return await self._checked(task, look, read)
         except BaseException:
-            _forget(read.chunks)
+            await _forget(read.chunks)
             raise
 
     async def _checked(self, task: Task, look: Look, read: ReadFile) -> _Ready | None:
@@ -267,11 +267,11 @@ class Flow:
                 f"{len(read.chunks):,} chunks are over max_chunks={self.options.max_chunks:,}; split it, or raise that"
             )
             self._report(task, "skipped", reason=over)
-            _forget(read.chunks)
+            await _forget(read.chunks)
             return None
         if isinstance(read.chunks, ChunkFile) and not (self.check.in_parts and read.chunks.has_text):
             chunks = await asyncio.to_thread(_in_memory, read.chunks)
-            _forget(read.chunks)
+            await _forget(read.chunks)
             read = replace(read, chunks=chunks)
         return await self._prepared(task, look, read)
 
@@ -336,7 +336,7 @@ class Flow:
             await self._queue.put(ready)
         finally:
             self._unembedded -= 1
-            _forget(ready.chunks)
+            await _forget(ready.chunks)
 
     async def _vectors(self, chunks: Sequence[Chunk], known: Known) -> dict[str, Vector]:
         there = await known.of(chunks)
@@ -559,9 +559,9 @@ def _in_memory(chunks: list[Chunk] | ChunkFile) -> list[Chunk]:
     return chunks if isinstance(chunks, list) else [chunk for part in chunks for chunk in part]
 
 
-def _forget(chunks: list[Chunk] | ChunkFile) -> None:
+async def _forget(chunks: list[Chunk] | ChunkFile) -> None:
     if isinstance(chunks, ChunkFile):
-        chunks.close()
+        await asyncio.to_thread(chunks.close)  # deleting a large file takes a while
 
 
 def _is_full(batch: Sequence[_Ready]) -> bool:

@@ -7,6 +7,7 @@ import os
 import unicodedata
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from .writing import (
     overview_of,
     prepare,
     prepared_chunks,
+    records_of,
     reject_duplicates,
     summary_of,
 )
@@ -170,17 +172,11 @@ class Changing(Reading):
         if self._tables is not None:
             replaced = await self._summaries([document.document_id for document in prepared])
             prepared = await self._tables.kept(prepared, key)
+        given = iter(vectors if self.atomic else map(list, vectors))
         records: list[VectorRecord] = []
         for document in prepared:
-            for chunk in document.chunks:
-                records.append(
-                    VectorRecord.model_construct(
-                        vector=vectors[len(records)] if self.atomic else list(vectors[len(records)]),
-                        document_id=document.document_id,
-                        chunk=chunk,
-                        scope=key,
-                    )
-                )
+            own = list(islice(given, len(document.chunks)))
+            records += records_of(document.document_id, document.chunks, own, key)
         kept = [summary_of(document, key) for document in prepared if document.chunks or "status" in document.state]
         empty = [document.document_id for document in prepared if not document.chunks]
         gone = await self.chunk_counts(empty) if empty else {}
@@ -217,18 +213,12 @@ class Changing(Reading):
                     prepared_chunks, document, kept, scope, self.limits, first=report.chunk_count, total=overview.chunks
                 )
                 analysis = await self._keyword_fields.of(chunks)
+                for chunk in chunks:
+                    chunk.analysis = analysis
                 known = None if known_vectors is None else await known_vectors(chunks)
                 vectors = await self._embedder.vectors(chunks, known, report)
                 report.chunk_count += len(chunks)
-                yield [
-                    VectorRecord.model_construct(
-                        vector=vector,
-                        document_id=document.document_id,
-                        chunk=chunk.model_copy(update={"analysis": analysis}),
-                        scope=key,
-                    )
-                    for chunk, vector in zip(chunks, vectors, strict=True)
-                ]
+                yield await asyncio.to_thread(records_of, document.document_id, chunks, vectors, key)
 
         key = scope_key(scope)
         metadata = storable_metadata({**document.metadata, **overview.common, **(scope or {})})

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..content import DataBlock, TextBlock
-from ..documents import Chunk, DocumentSummary, storable_metadata, storable_text
+from ..documents import Chunk, DocumentSummary, VectorRecord, storable_metadata, storable_text
 from ..errors import ConfigurationError
 from ..limits import Limits
 from .document import Document, WriteReport
@@ -83,6 +83,16 @@ def prepared_chunks(
             update["content"] = TextBlock(text=clean)
         chunks.append(chunk.model_copy(update=update))
     return chunks
+
+
+def records_of(
+    document_id: str, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], scope: str
+) -> list[VectorRecord]:
+    """Chunks of a document as they are stored; `scope` is a `scope_key`."""
+    return [
+        VectorRecord.model_construct(vector=vector, document_id=document_id, chunk=chunk, scope=scope)
+        for chunk, vector in zip(chunks, vectors, strict=True)
+    ]
 
 
 class Overview(NamedTuple):

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -253,7 +254,7 @@ class SQLiteStore(TransactionalStoreBase):
             return batch.documents[0].indexes
 
         stored = await self._read(read)
-        with Spool[Batch](self._open_database().files.scratch()) as spool:
+        async with aclosing(Spool[Batch](self._open_database().files.scratch())) as spool:
             count, last = 0, -1
             async for records in parts:
                 if records:
