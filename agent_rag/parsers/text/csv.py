@@ -34,6 +34,8 @@ _NAMES = frozenset({
 })  # fmt: skip
 """Words that name columns, for tables of nothing but words."""
 _MAX_TITLE_ROWS = 20
+_MAX_NAMED_COLUMNS = 1_000
+"""Of more columns without names, a name longer than a number is most of the text."""
 
 Row = tuple[int, list[str]]
 """A row with its number in the file."""
@@ -44,8 +46,9 @@ class CSVParser(DecodingParser):
 
     Metadata ``{"format": "markdown", "rows": "2-101"}`` counts rows of the file from 1, header included. The delimiter
     (comma, semicolon, tab, bar) and whether the first row is a header are told from the content; without a header the
-    columns are called "Column 1", "Column 2" and so on. Titles and comments above the header stand above the first
-    table. A row longer than the header keeps all its cells, and a quote that nothing closes is a sign like any other.
+    columns are called "Column 1", "Column 2" and so on (only "1", "2" where they are more than 1,000). Titles and
+    comments above the header stand above the first table. A row longer than the header keeps all its cells, and a quote
+    that nothing closes is a sign like any other.
     A Markdown table was chosen over "header: value" records because those repeat each header word on every row, which
     drowns the values in BM25's term counts.
     """
@@ -106,12 +109,17 @@ class CSVParser(DecodingParser):
         if self.header if self.header is not None else has_header(first[1], [row for _, row in head[1:]]):
             header, rest = first, head[1:]
         else:
-            header, rest = (0, [f"Column {i + 1}" for i in range(len(first[1]))]), head
+            header, rest = (0, _invented_names(len(first[1]))), head
         sections: list[Section] = []
         remaining = itertools.chain(rest, rows)
         while (group := list(itertools.islice(remaining, self.rows_per_section))) or not sections:
             sections.append(_section([] if sections else titles, header, group, filename, is_first=not sections))
         return sections
+
+
+def _invented_names(count: int) -> list[str]:
+    word = "Column " if count <= _MAX_NAMED_COLUMNS else ""
+    return [f"{word}{number}" for number in range(1, count + 1)]
 
 
 def _section(titles: list[Row], header: Row, group: list[Row], filename: str, *, is_first: bool) -> Section:
