@@ -280,6 +280,11 @@ def test_glued_words_are_recognised_and_replaced() -> None:
     assert better_spaced("What is Earth Science? Earth science is a study", "WhatisEarthScience? Earthscience isastudy")
     assert not better_spaced("What is", "WhatisEarthScience? Earthscience isastudy")
     assert not better_spaced("W h a t i s", "WhatisEarthScience? Earthscienceisthe studyofourplanet")
+    # The other engine maps the letters wrongly, or the long tokens are a program's.
+    assert not better_spaced("൐Ⴈ ඪૼ ൕ২ study of our planet ໓ࡱ", "使用说明示例文件 studyofourplanet andmore")
+    assert not has_glued_words(
+        "type=[bachelor|master|doctor], printmode=[oneside|twoside|auto] \\usepackage{hitszthesis}" * 3
+    )
 
 
 async def test_glued_and_failed_pages_are_tried_with_the_other_engine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pytest
 from agent_rag.parsers import PDFParser
 from agent_rag.parsers.pdf.ffi import FastPdfium, address
 from agent_rag.parsers.pdf.layout import Box, may_have_columns
+from agent_rag.parsers.pdf.missing import with_missing_lines
 from agent_rag.parsers.pdf.rtl import in_reading_order
 from agent_rag.parsers.pdf.text import Bookmark, Outline, clean, has_glued_words
 
@@ -140,3 +141,11 @@ def test_a_loop_in_the_outline_ends() -> None:
 
     assert found == [Bookmark(1, "One", 0), Bookmark(2, "Two words", 0)]
     document.close()
+
+
+def test_a_missing_line_of_wrongly_mapped_letters_is_left_out() -> None:
+    """One engine reads a page's font wrongly where the other does not read all of it."""
+    text = "示例文件 使用说明\n"
+
+    assert with_missing_lines(text, "൐Ⴈඪૼ ൕ২໓ࡱ\n示例文件 使用说明") == text
+    assert "ひらがなカタカナ한글漢字 αβγ" in with_missing_lines(text, "ひらがなカタカナ한글漢字 αβγ")

@@ -7,6 +7,7 @@ import unicodedata
 
 _WORD = re.compile(r"[^\W_]+")
 _GLYPH_NAME = re.compile(r"/[A-Za-z]*\d+\b|/\w+\.\w+|\ufffd|[\ue000-\uf8ff]")
+_WRITTEN_TOGETHER = dict.fromkeys(("HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "HALFWIDTH"), "CJK")
 _WHOLE_LINE = 0.5
 _MIN_WORD = 3
 
@@ -14,7 +15,8 @@ _MIN_WORD = 3
 def with_missing_lines(text: str, other: str) -> str:
     """The text with the lines of `other` of which most words are not in it, each before the line that follows it there.
 
-    Lines of glyph names (/g12), which pypdf gives for letters that nothing maps to text, are left out.
+    Lines of glyph names (/g12), which pypdf gives for letters that nothing maps to text, are left out, and so are those
+    of letters from several scripts that are not written together: it mapped them wrongly.
     """
     words = set(_words(text))
     result, position = "", 0
@@ -22,7 +24,7 @@ def with_missing_lines(text: str, other: str) -> str:
     for line in other.splitlines():
         own = _words(line)
         new = [word for word in own if word not in words]
-        if not own or _GLYPH_NAME.search(line):
+        if not own or _GLYPH_NAME.search(line) or _mixes_scripts(line):
             continue
         if len(new) > _WHOLE_LINE * len(own) and _says_something(new):
             pending.append(line.strip())
@@ -45,6 +47,14 @@ def _says_something(words: list[str]) -> bool:
     """Whether most of it are words: letters of a drawing come one by one."""
     said = sum(len(word) for word in words if not word.isascii() or (len(word) >= _MIN_WORD and word.isalpha()))
     return 2 * said > sum(map(len, words))
+
+
+def _mixes_scripts(line: str) -> bool:
+    """Whether there are letters of more than two scripts beside Latin and Greek; those of East Asia count as one."""
+    scripts = {
+        unicodedata.name(letter, "").partition(" ")[0] for letter in line if letter > "\u03ff" and letter.isalpha()
+    }
+    return len({_WRITTEN_TOGETHER.get(script, script) for script in scripts} - {"LATIN", "GREEK"}) > 2
 
 
 def is_readable(text: str) -> bool:

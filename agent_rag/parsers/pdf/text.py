@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from typing import NamedTuple
 
 from ...documents import Heading
@@ -19,7 +20,7 @@ _ACCENTS = {"´": "\u0301", "¨": "\u0308", "ˆ": "\u0302", "˜": "\u0303", "¸"
 _LOOSE_ACCENT = re.compile("([´¨ˆ˜¸ˇ˚])([A-Za-zı])")
 _TO_REPAIR = re.compile("[´¨ˆ˜¸ˇ˚\u0590-\u08ff\ud800-\udfff\ufb00-\ufb06\ufb50-\ufdfb\ufe70-\ufefc]")
 _LATIN_WORD = re.compile("[A-Za-zÀ-ɏ]")
-_NO_WORD = re.compile("[/@\\\\_\\d\u0e00-\u109f\u1780-\u17ff\u2e80-\uffef]|\\.\\w+\\.")
+_NO_WORD = re.compile("[/@\\\\_=|{}<>\\[\\]\\d\u0e00-\u109f\u1780-\u17ff\u2e80-\uffef]|\\.\\w+\\.")
 """In addresses, names in programs and scripts that put no spaces between words."""
 _LONG_TOKEN = re.compile("[^\\s\\-\u0e00-\u109f\u1780-\u17ff\u2e80-\uffef]{13}")
 _GLUED_MEAN = 12.0
@@ -87,10 +88,12 @@ def has_glued_words(text: str) -> bool:
 
 
 def better_spaced(other: str, text: str) -> bool:
-    """Whether `other` is the same page with words of a plausible length."""
+    """Whether `other` is the same page, made of the same letters, with words of a plausible length."""
     mean, other_mean = _mean_token(text) or 0.0, _mean_token(other) or 0.0
-    same = len("".join(other.split())) >= 0.8 * len("".join(text.split()))
-    return same and 2.0 <= other_mean < mean
+    if not 2.0 <= other_mean < mean:
+        return False
+    letters, others = (Counter("".join(unicodedata.normalize("NFKC", one).split())) for one in (text, other))
+    return (letters & others).total() >= 0.8 * letters.total()
 
 
 def _mean_token(text: str) -> float | None:
