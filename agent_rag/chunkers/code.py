@@ -18,14 +18,17 @@ from ._text import STRUCTURED_CHARACTERS, Piece, SizedChunker, SizeParameters
 from ._tree_cutter import TreeCutter
 from ._windows import Cutter
 
+_LONGEST_LINE = 500_000
+"""A longer one was written by a program, and its tree takes a second and a half for a megabyte."""
+
 
 class CodeChunker(SizedChunker):
     """Keeps functions, classes and statements whole where they fit, with the comments and attributes above them.
 
     The language is ``section.metadata["language"]``, else that of the file name, a shebang or a modeline. Nothing is
     dropped: a node that is too large is entered, a leaf that is too large (a long string) is cut as any text. Without
-    the extra ``code``, or for a language without a grammar, the text is cut at lines; where the syntax is wrong, the
-    rest of the file keeps its structure.
+    the extra ``code``, for a language without a grammar, or where a line has more than 500,000 characters, the text is
+    cut at lines; where the syntax is wrong, the rest of the file keeps its structure.
 
     `heading_path` is module, class and function as the language spells them; their words, the names that the chunk
     defines and the signature that it continues are embedded with it. Every chunk has ``line_start`` and ``line_end``,
@@ -63,7 +66,7 @@ def cut_code(text: str, source: str, language: str | None, cutter: Cutter) -> It
     Args:
         source: Path of the file, for the name of its module; "" for code inside a text.
     """
-    tree = syntax_tree(text, language) if language is not None else None
+    tree = None if language is None or _has_endless_line(text) else syntax_tree(text, language)
     if tree is None:
         yield from (Piece(start, end) for start, end in cutter.cut(text))
         return
@@ -75,3 +78,7 @@ def cut_code(text: str, source: str, language: str | None, cutter: Cutter) -> It
         if solid < stop:
             place = outline.place(solid, stop, divided.items.get(start))
             yield Piece(start, end, heading_path=place.path, embed_context=embed_context(place) or None)
+
+
+def _has_endless_line(text: str) -> bool:
+    return len(text) > _LONGEST_LINE and max(map(len, text.split("\n"))) > _LONGEST_LINE

@@ -167,6 +167,16 @@ async def test_a_syntax_error_costs_its_own_region_only() -> None:
     assert "".join(chunk.text for chunk in chunks) == text
 
 
+async def test_an_endless_line_is_cut_without_its_tree() -> None:
+    """A program wrote it, and the tree of 2 MB takes seconds."""
+    text = "f('é'); function g() { return 1 }\n" + "f('é');" * 75_000
+
+    chunks = await chunks_of(text, "t.js")
+
+    assert "".join(chunk.text for chunk in chunks).replace("\n", "") == text.replace("\n", "")
+    assert {tuple(chunk.heading_path) for chunk in chunks} == {()}
+
+
 @needs_grammars
 async def test_one_long_line_takes_linear_time() -> None:
     """Four times the line, with a character beyond ASCII, takes at most eight times the time."""
