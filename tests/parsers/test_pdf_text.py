@@ -148,4 +148,12 @@ def test_a_missing_line_of_wrongly_mapped_letters_is_left_out() -> None:
     text = "示例文件 使用说明\n"
 
     assert with_missing_lines(text, "൐Ⴈඪૼ ൕ২໓ࡱ\n示例文件 使用说明") == text
-    assert "ひらがなカタカナ한글漢字 αβγ" in with_missing_lines(text, "ひらがなカタカナ한글漢字 αβγ")
+    assert "ひらがなカタカナ한글漢字 αβγ" in with_missing_lines(text, f"ひらがなカタカナ한글漢字 αβγ\n{text}")
+
+
+def test_lines_that_two_engines_read_differently_are_not_missing() -> None:
+    """One of them maps digits and signs of a font to letters."""
+    text = "Summary\nJanuary 5, 2021\nUse this template."
+
+    assert with_missing_lines(text, "Summary\njanuary UL RPRQ\nUse this template.") == text
+    assert with_missing_lines(text, "Headline\nSummary\nJanuary 5, 2021\nUse this template.") == f"Headline\n{text}"

@@ -37,6 +37,7 @@ def read_annotations(raw: Any, form: Any, page: Any) -> Annotations:
     found = Annotations()
     typed = (raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_STAMP)
     silent = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP)
+    measured = (raw.FPDF_ANNOT_LINE, raw.FPDF_ANNOT_POLYLINE, raw.FPDF_ANNOT_POLYGON)
     for annotation in _each(raw, page):
         kind = raw.FPDFAnnot_GetSubtype(annotation)
         if raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN:
@@ -46,7 +47,7 @@ def read_annotations(raw: Any, form: Any, page: Any) -> Annotations:
             if form is not None:
                 found.lines += _field(raw, form, annotation)
             continue
-        found.to_draw = found.to_draw or kind in typed
+        found.to_draw |= kind in typed or (kind in measured and _shows_text(raw, annotation))
         text = "" if kind in silent else _text(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
         if text and kind in typed:
             found.lines.append(("", text, _shows_text(raw, annotation)))

@@ -16,17 +16,18 @@ def with_missing_lines(text: str, other: str) -> str:
     """The text with the lines of `other` of which most words are not in it, each before the line that follows it there.
 
     Lines of glyph names (/g12), which pypdf gives for letters that nothing maps to text, are left out, and so are those
-    of letters from several scripts that are not written together: it mapped them wrongly.
+    of letters from several scripts that are not written together: it mapped them wrongly. Where as many lines of the
+    text are not in `other`, the same lines were read in another way, and nothing is missing.
     """
-    words = set(_words(text))
+    words, others = set(_words(text)), set(_words(other))
+    lines = [line for line in other.splitlines() if _words(line) and not _GLYPH_NAME.search(line)]
+    missing = [not _mixes_scripts(line) and _says_something(_new_words(line, words)) for line in lines]
+    if sum(missing) <= sum(bool(_new_words(line, others)) for line in text.splitlines()):
+        return text
     result, position = "", 0
     pending: list[str] = []
-    for line in other.splitlines():
-        own = _words(line)
-        new = [word for word in own if word not in words]
-        if not own or _GLYPH_NAME.search(line) or _mixes_scripts(line):
-            continue
-        if len(new) > _WHOLE_LINE * len(own) and _says_something(new):
+    for line, is_missing in zip(lines, missing, strict=True):
+        if is_missing:
             pending.append(line.strip())
             continue
         found = text.find(line.strip(), position)
@@ -37,6 +38,13 @@ def with_missing_lines(text: str, other: str) -> str:
             position, pending = start, []
     rest = text[position:]
     return result + "\n".join(part for part in (rest, *pending) if part)
+
+
+def _new_words(line: str, words: set[str]) -> list[str]:
+    """The words of a line that are none of `words`, where most of them are not."""
+    own = _words(line)
+    new = [word for word in own if word not in words]
+    return new if len(new) > _WHOLE_LINE * len(own) else []
 
 
 def _words(text: str) -> list[str]:
