@@ -11,25 +11,10 @@ import numpy as np
 from agent_rag.filters import FilterLike, matches
 from agent_rag.stores.engine.records import closed_store
 from agent_rag.stores.engine.store import EngineStore
+from agent_rag.stores.versions import protocol
 from agent_rag.stores.versions.engine import LAYOUT, VersionsEngine
 from agent_rag.stores.versions.exact_scores import bm25, similarities
 from agent_rag.stores.versions.heads import Runs
-from agent_rag.stores.versions.protocol import (
-    CLOCKS_S,
-    Among,
-    Current,
-    Head,
-    Hit,
-    Matching,
-    NewRow,
-    NewVersion,
-    Put,
-    Question,
-    Row,
-    RowId,
-    Totals,
-    head_of,
-)
 from agent_rag.stores.versions.stored_info import StoredInfo
 
 T = TypeVar("T")
@@ -44,8 +29,8 @@ class World:
 
     def __init__(self, *, guarded: bool = True) -> None:
         self.guarded = guarded
-        self.rows: dict[RowId, NewRow] = {}
-        self.heads: dict[str, Head] = {}
+        self.rows: dict[protocol.RowId, protocol.NewRow] = {}
+        self.heads: dict[str, protocol.Head] = {}
 
     def strays(self) -> set[str]:
         """Versions with rows that no head names."""
@@ -66,19 +51,19 @@ class MemoryPrimitives:
         self.world = world
         self.info = info
         self.guarded = world.guarded
-        self.clocks_s = CLOCKS_S
+        self.clocks_s = protocol.CLOCKS_S
         self._gate = gate or Gate()
 
     def terms(self, tokens: Iterable[str]) -> list[str]:
         return list(tokens)
 
-    async def put_rows(self, versions: Sequence[NewVersion], average_length: float) -> None:
+    async def put_rows(self, versions: Sequence[protocol.NewVersion], average_length: float) -> None:
         for version in versions:
             half = (len(version.rows) + 1) // 2
             for part in (version.rows[:half], version.rows[half:]):
                 if part:
                     await self._gate()
-                    self.world.rows |= {RowId(version.version, row.index): row for row in part}
+                    self.world.rows |= {protocol.RowId(version.version, row.index): row for row in part}
 
     async def delete_rows(self, versions: Mapping[str, Runs | None]) -> None:
         for version in versions:
@@ -86,12 +71,12 @@ class MemoryPrimitives:
             for row in [row for row in self.world.rows if row.version == version]:
                 del self.world.rows[row]
 
-    async def get_rows(self, rows: Sequence[RowId], *, vectors: bool) -> dict[RowId, Row]:
+    async def get_rows(self, rows: Sequence[protocol.RowId], *, vectors: bool) -> dict[protocol.RowId, protocol.Row]:
         await self._gate()
         found = {row: self.world.rows[row] for row in rows if row in self.world.rows}
-        return {row: Row(one.chunk, one.vector.tolist() if vectors else []) for row, one in found.items()}
+        return {row: protocol.Row(one.chunk, one.vector.tolist() if vectors else []) for row, one in found.items()}
 
-    async def put_heads(self, puts: Sequence[Put]) -> set[str]:
+    async def put_heads(self, puts: Sequence[protocol.Put]) -> set[str]:
         """As a server that does not say which were written."""
         for head, before in puts:
             await self._gate()
@@ -100,20 +85,24 @@ class MemoryPrimitives:
                 self.world.heads[head.id] = head
         return {head.id for head, _ in puts}
 
-    async def get_heads(self, heads: Collection[str]) -> dict[str, Head]:
+    async def get_heads(self, heads: Collection[str]) -> dict[str, protocol.Head]:
         await self._gate()
         return {one: self.world.heads[one] for one in heads if one in self.world.heads}
 
-    async def current(self, heads: Collection[str]) -> dict[str, Current]:
+    async def current(self, heads: Collection[str]) -> dict[str, protocol.Current]:
         found = await self.get_heads(heads)
-        return {one: Current(head.name, head.version, head.written_at) for one, head in found.items() if head.summary}
+        return {
+            one: protocol.Current(head.name, head.version, head.written_at)
+            for one, head in found.items()
+            if head.summary
+        }
 
     async def heads_where(
         self, metadata_filter: FilterLike | None, document_ids: Sequence[str] | None = None
-    ) -> list[Head]:
+    ) -> list[protocol.Head]:
         await self._gate()
         return [
-            Head.of_body(head.body())
+            protocol.Head.of_body(head.body())
             for head in self.world.heads.values()
             if head.summary is not None
             and matches(metadata_filter, head.summary.metadata)
@@ -128,7 +117,9 @@ class MemoryPrimitives:
     async def settle(self) -> None:
         return None
 
-    async def search(self, questions: Sequence[Question], *, without: Collection[str], texts: bool) -> list[list[Hit]]:
+    async def search(
+        self, questions: Sequence[protocol.Question], *, without: Collection[str], texts: bool
+    ) -> list[list[protocol.Hit]]:
         await self._gate()
         return [self._hits(question, without, texts=texts) for question in questions]
 
@@ -137,24 +128,24 @@ class MemoryPrimitives:
         rows = [one for row, one in self.world.rows.items() if row.version not in without]
         return {term: sum(term in row.terms for row in rows) for term in terms}
 
-    async def totals(self) -> tuple[Totals, Totals]:
+    async def totals(self) -> tuple[protocol.Totals, protocol.Totals]:
         await self._gate()
         heads = [head for head in self.world.heads.values() if head.summary]
         rows = self.world.rows.values()
         return (
-            Totals(
+            protocol.Totals(
                 sum(head.count for head in heads),
                 sum(head.indexed for head in heads),
                 sum(head.tokens for head in heads),
             ),
-            Totals(len(rows), sum(bool(row.terms) for row in rows), sum(len(row.terms) for row in rows)),
+            protocol.Totals(len(rows), sum(bool(row.terms) for row in rows), sum(len(row.terms) for row in rows)),
         )
 
     async def tally(self, metadata_filter: FilterLike | None, heads: Collection[str] | None = None) -> dict[str, int]:
         await self._gate()
         counted: dict[str, int] = {}
         for row, one in self.world.rows.items():
-            if (heads is None or head_of(row.version) in heads) and matches(metadata_filter, one.metadata):
+            if (heads is None or protocol.head_of(row.version) in heads) and matches(metadata_filter, one.metadata):
                 counted[row.version] = counted.get(row.version, 0) + 1
         return counted
 
@@ -162,8 +153,8 @@ class MemoryPrimitives:
         await self._gate()
         return {head.version for head in self.world.heads.values() if head.summary}
 
-    def _hits(self, question: Question, without: Collection[str], *, texts: bool) -> list[Hit]:
-        if isinstance(question, Among):
+    def _hits(self, question: protocol.Question, without: Collection[str], *, texts: bool) -> list[protocol.Hit]:
+        if isinstance(question, protocol.Among):
             rows = {row: self.world.rows[row] for row in question.rows if row in self.world.rows}
         else:
             rows = {
@@ -171,7 +162,7 @@ class MemoryPrimitives:
                 for row, one in self.world.rows.items()
                 if row.version not in without and matches(question.metadata_filter, one.metadata)
             }
-        if isinstance(question, Matching):
+        if isinstance(question, protocol.Matching):
             weights, average = question.weights, question.average_length
             scores = [
                 bm25({term: row.terms.count(term) for term in weights}, len(row.terms), weights, average)
@@ -183,9 +174,9 @@ class MemoryPrimitives:
         else:
             scores = []
         hits = [
-            Hit(row, score, one.chunk if texts else None)
+            protocol.Hit(row, score, one.chunk if texts else None)
             for (row, one), score in zip(rows.items(), scores, strict=True)
-            if score > 0 or not isinstance(question, Matching)
+            if score > 0 or not isinstance(question, protocol.Matching)
         ]
         return sorted(hits, key=lambda hit: -hit.score)
 
