@@ -63,8 +63,9 @@ class IngestSettings(Table):
     max_file_bytes: int | None = Field(default=None, ge=1)
     """A larger file is skipped; default: the parser's own bound; 32 MiB for kinds of text where the store takes
     documents whole (all but SQLite)."""
-    max_chunks: int = Field(default=1_000_000, ge=1)
-    """A file that gives more chunks is skipped."""
+    max_chunks: int | None = Field(default=None, ge=1)
+    """A file that gives more chunks is skipped; default: 1,000,000, and 100,000 where the store takes documents whole
+    (all but SQLite)."""
 
 
 class SearchSettings(Table):

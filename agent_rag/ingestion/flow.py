@@ -69,6 +69,8 @@ _CELL_BYTES = 100
 _INCOMPLETE = "without all lines of context"
 # Documents that are ready wait so long for more, so that many small ones are one transaction.
 _LINGER_S = 0.05
+_MOST_CHUNKS, _MOST_CHUNKS_WHOLE = 1_000_000, 100_000
+"""Of a file by default, and where a document is written whole: then all are in memory at once."""
 
 
 @dataclass(eq=False)
@@ -262,10 +264,9 @@ class Flow:
             raise
 
     async def _checked(self, task: Task, look: Look, read: ReadFile) -> _Ready | None:
-        if len(read.chunks) > self.options.max_chunks:
-            over = (
-                f"{len(read.chunks):,} chunks are over max_chunks={self.options.max_chunks:,}; split it, or raise that"
-            )
+        most = self.options.max_chunks or (_MOST_CHUNKS if self.check.in_parts else _MOST_CHUNKS_WHOLE)
+        if len(read.chunks) > most:
+            over = f"{len(read.chunks):,} chunks are over max_chunks={most:,}; split it, or raise that"
             self._report(task, "skipped", reason=over)
             await _forget(read.chunks)
             return None

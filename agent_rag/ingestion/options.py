@@ -54,8 +54,9 @@ class SyncOptions(TypedDict, total=False):
     max_file_bytes: int | None
     """A larger file is skipped with a reason; None: the parser's own bound (512 MiB for most), and 32 MiB for kinds of
     text where the store takes documents whole (all but `SQLiteStore`) or `contexts` are written."""
-    max_chunks: int
-    """A file that gives more chunks is skipped with a reason; default 1,000,000."""
+    max_chunks: int | None
+    """A file that gives more chunks is skipped with a reason; None: 1,000,000, and 100,000 where the store takes
+    documents whole."""
     trigger: Trigger
     """Who asked for it, for the audit events."""
     on_event: EventCallback | None
@@ -105,7 +106,7 @@ class RunOptions:
     embedding_batch_size: int | None = None
     max_concurrency: int | None = None
     max_file_bytes: int | None = None
-    max_chunks: int = 1_000_000
+    max_chunks: int | None = None
     trigger: Trigger = "user"
     on_event: EventCallback | None = None
 

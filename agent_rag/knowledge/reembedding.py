@@ -17,11 +17,11 @@ from pydantic import BaseModel
 
 from ..documents import DocumentSummary, VectorRecord
 from ..errors import ConfigurationError, StoreError
-from ..stores.native import NativeStoreBase
+from ..stores.native import NativeStoreBase, all_records
 from .collection import FRESH_S
 from .document import WriteReport
 from .embedder import Embedder
-from .updating import all_records, batches
+from .updating import batches
 
 logger = logging.getLogger("agent_rag")
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from ..documents import DocumentSummary, VectorRecord
 from ..retrieval.prose import Composition
-from ..stores.native import NativeStoreBase
-from .updating import StoredDocument, all_records, rewrite
+from ..stores.native import NativeStoreBase, all_records
+from .updating import StoredDocument, rewrite
 
 _SAMPLE = 2_000
 """Chunks, spread over the collection, that tell what it holds."""

@@ -9,14 +9,13 @@ from pydantic import BaseModel
 
 from ..documents import DocumentSummary, VectorRecord, storable_metadata
 from ..errors import ConfigurationError, StoreError
-from ..stores.native import NativeStoreBase
+from ..stores.native import NativeStoreBase, all_records
 from ..stores.versions.groups import slices
 from .document import PART_CHUNKS
 
 BATCH_CHUNKS = 512
 BATCH_DOCUMENTS = 64
 _ATTEMPTS = 50
-_EVERYTHING = 2**31 - 1
 
 StoredDocument = tuple[DocumentSummary, list[VectorRecord]]
 Change = Callable[[DocumentSummary, list[VectorRecord]], StoredDocument | None]
@@ -140,16 +139,6 @@ async def _rewrite_parts(
         return Rewritten(0, 0, 1)
     written = await store.replace_parts(collection, after[0], parts(), version=version, scope=summary.scope)
     return None if written is None else Rewritten(1, summary.chunk_count, 0)
-
-
-async def all_records(
-    store: NativeStoreBase, collection: str, summary: DocumentSummary, *, with_vectors: bool = True
-) -> list[VectorRecord]:
-    """The chunks of one document."""
-    if not summary.chunk_count:
-        return []
-    found = await store.list_chunks(collection, summary.document_id, limit=_EVERYTHING, with_vectors=with_vectors)
-    return [record for record in found if record.scope == summary.scope]
 
 
 async def batches(

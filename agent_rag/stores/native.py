@@ -15,7 +15,7 @@ from ..filters import FilterLike
 from ..retrieval.pattern import TextPattern
 from ..retrieval.runs import DocumentText, TextPart
 from .base import CollectionInfo, RetrieveRequest, VectorStoreBase
-from .engine.merging import Name, by_name, merged
+from .engine.merging import by_name, merged
 from .engine.records import existing, prepare_records
 
 __all__ = ["ConnectedStoreBase", "NativeStoreBase"]
@@ -70,15 +70,10 @@ class NativeStoreBase(VectorStoreBase):
             return
         found = await self.list_documents(collection, document_ids=sorted({document_id for _, document_id in new}))
         stored = {name: summary for summary in found if (name := (summary.scope, summary.document_id)) in new}
-        before = {name: await self._all_chunks(collection, name) for name in stored}
+        before = {name: await all_records(self, collection, summary) for name, summary in stored.items()}
         for scope in sorted({scope for scope, _ in new}):
             summaries, chunks = await asyncio.to_thread(merged, scope, new, stored, before)
             await self.replace(collection, summaries, chunks, scope=scope)
-
-    async def _all_chunks(self, collection: str, name: Name) -> list[VectorRecord]:
-        scope, document_id = name
-        found = await self.list_chunks(collection, document_id, limit=_EVERYTHING, with_vectors=True)
-        return [record for record in found if record.scope == scope]
 
     @abstractmethod
     async def list_documents(
@@ -145,7 +140,7 @@ class NativeStoreBase(VectorStoreBase):
         """
         found = await self.list_documents(collection, document_ids=document_ids)
         return {
-            summary.document_id: _digest(summary, await self._all_chunks(collection, (scope, summary.document_id)))
+            summary.document_id: _digest(summary, await all_records(self, collection, summary))
             for summary in found
             if summary.scope == scope
         }
@@ -297,6 +292,16 @@ class NativeStoreBase(VectorStoreBase):
         """Raises: ConfigurationError: texts are asked of a store without keyword search."""
         if request.texts and not self.keyword_search:
             raise ConfigurationError(f"{type(self).__name__} was made with keyword=False; it finds by vectors only")
+
+
+async def all_records(
+    store: NativeStoreBase, collection: str, summary: DocumentSummary, *, with_vectors: bool = True
+) -> list[VectorRecord]:
+    """The chunks of one document."""
+    if not summary.chunk_count:
+        return []
+    found = await store.list_chunks(collection, summary.document_id, limit=_EVERYTHING, with_vectors=with_vectors)
+    return [record for record in found if record.scope == summary.scope]
 
 
 async def first_chunk(store: NativeStoreBase, collection: str) -> Chunk | None:

@@ -239,3 +239,21 @@ async def test_a_store_that_takes_documents_whole_says_so() -> None:
 async def ingest_text(kb: KnowledgeBase) -> None:
     chunks = await CHUNKER.chunk(await TextParser().parse("a text", "a.txt"))
     await kb.insert_document(chunks, "a.txt")
+
+
+async def test_fewer_chunks_are_taken_by_default_where_a_document_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them are in memory at once there; the report says so."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.txt").write_text("pear " * 5_000)
+    monkeypatch.setattr("agent_rag.ingestion.flow._MOST_CHUNKS_WHOLE", 2)
+
+    async with MemoryStore() as whole, SQLiteStore(tmp_path / "a.db") as in_parts:
+        reports = [
+            await ingest(KnowledgeBase("kb", "x", HashEmbedding(), store, "kb"), tmp_path / "docs")
+            for store in (whole, in_parts)
+        ]
+
+    assert [report.counts for report in reports] == [{"skipped": 1}, {"added": 1}]
+    assert "over max_chunks=2" in (reports[0].files[0].reason or "")
